@@ -1,0 +1,1 @@
+"""Who decides: LangGraph graphs, the team, models, chat sessions, swarms."""

@@ -1,0 +1,1 @@
+"""What is shared: the Redis context cache and the servers over it."""

@@ -1,0 +1,1 @@
+"""Teams of LLM agents whose tool calls are steps of Temporal sagas."""

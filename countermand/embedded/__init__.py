@@ -1,0 +1,1 @@
+"""The servers that development needs, each its own process."""

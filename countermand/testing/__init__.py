@@ -1,0 +1,1 @@
+"""What tests of agents and tools need: fixtures, scripted models, the tool contract."""

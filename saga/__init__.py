@@ -1,0 +1,1 @@
+"""What is guaranteed: steps, sagas, their executor, compensation and recovery."""
