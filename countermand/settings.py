@@ -1,0 +1,35 @@
+"""What can be set, in one place: by environment (``COUNTERMAND_*``), by ``.env``, or in code."""
+
+import os
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def _state_folder() -> Path:
+    """``$XDG_STATE_HOME/countermand``, as the XDG base directory specification places program state."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "countermand"
+
+
+class Settings(BaseSettings):
+    """Where the servers are and how hard to try. Unset addresses mean: start and use the embedded servers."""
+
+    model_config = SettingsConfigDict(env_prefix="COUNTERMAND_", env_file=".env", extra="ignore", frozen=True)
+
+    temporal_host: str = Field("localhost:7233", description="Temporal's gRPC address, host:port.")
+    namespace: str = Field("production-transactions", description="Temporal namespace.")
+    task_queue: str = Field("agent-saga-queue", description="Task queue of sagas, sessions and tools.")
+    max_activity_retries: int = Field(3, ge=1, le=100, description="Attempts of one tool call.")
+    redis_url: str = Field("redis://localhost:6379/0", description="The context cache.")
+    world_url: str = Field("http://localhost:8700", description="The world simulator's base URL.")
+    model: str = Field(
+        "stub", description="stub[:persona], script:PATH, cassette:PATH, or langchain's provider:model."
+    )
+    tools: str = Field("", description="Modules that register tools of one's own, comma separated.")
+    state_folder: Path = Field(default_factory=_state_folder, description="Embedded servers' data and logs.")
+
+    @property
+    def embedded(self) -> bool:
+        """Whether no Temporal server was configured, so that the embedded servers are used."""
+        return "temporal_host" not in self.model_fields_set
