@@ -1,0 +1,89 @@
+"""A tool as the executor sees it: a forward function, and the declaration of how it is undone."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from pydantic import BaseModel
+
+from countermand.saga.errors import ToolDeclarationError
+from countermand.saga.types import CallPolicy, Effect, Probed, ToolCall, Undone
+
+ArgsT = TypeVar("ArgsT", bound=BaseModel)
+ResultT = TypeVar("ResultT", bound=BaseModel)
+
+Approval = Literal["never", "always", "irreversible"]
+OnFailure = Literal["rollback", "continue"]
+
+FORWARD_POLICY = CallPolicy()
+UNDO_POLICY = CallPolicy(max_attempts=5)
+PROBE_POLICY = CallPolicy(max_attempts=3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool(Generic[ArgsT, ResultT]):
+    """A named operation that an agent may call; made by the ``@tool`` decorator, which checks it.
+
+    Attributes:
+        name: What agents call it; also the Temporal activity's type.
+        description: What the model reads.
+        effect: ``read``, ``compensable`` or ``irreversible``.
+        args: The arguments' model, the tool's schema for the LLM.
+        result: The result's model.
+        forward: Does it. Raises ``ToolRefused`` or ``ToolUnavailable``.
+        undo: Undoes it, given what is known of the call (the result is None when the outcome is unknown); a no-op on
+            "never happened". Its name is the Temporal activity's type of the undo.
+        undo_name: The compensation's own name.
+        probe: Asks whether the call landed; read-only.
+        policy: Time-out and retries of the forward call.
+        on_failure: Whether spent retries fail the saga or go back to the model as an error.
+        approval: When a person must agree first.
+        parallel: Whether calls in one model message may run beside it.
+        fenced: Whether the downstream refuses a late forward call after its undo (a tombstone); where it does not,
+            the executor waits out ``start_to_close`` before it trusts "not landed".
+    """
+
+    name: str
+    description: str
+    effect: Effect
+    args: type[ArgsT]
+    result: type[ResultT]
+    forward: Callable[[ToolCall, ArgsT], Awaitable[ResultT]] = field(repr=False)
+    undo: Callable[[ToolCall, ArgsT, ResultT | None], Awaitable[Undone]] | None = field(default=None, repr=False)
+    undo_name: str | None = None
+    probe: Callable[[ToolCall, ArgsT], Awaitable[Probed[ResultT]]] | None = field(default=None, repr=False)
+    policy: CallPolicy = FORWARD_POLICY
+    undo_policy: CallPolicy = UNDO_POLICY
+    on_failure: OnFailure = "rollback"
+    approval: Approval = "irreversible"
+    parallel: bool = False
+    fenced: bool = True
+
+
+# A table of tools holds many argument types at once; Python has no existential types to say so.
+AnyTool: TypeAlias = Tool[Any, Any]
+
+_declared: dict[str, AnyTool] = {}
+
+
+def declare(tool: AnyTool) -> None:
+    """Make a tool known in this process, so that workflows find it by its name.
+
+    Raises:
+        ToolDeclarationError: Another tool has the name, or its undo's name means something else elsewhere.
+    """
+    for other in _declared.values():
+        if other.name == tool.name and other.forward is not tool.forward:
+            raise ToolDeclarationError(f"tool {tool.name!r} is declared twice: give one of them another name")
+        if other.undo_name == tool.undo_name and other.undo is not tool.undo:
+            raise ToolDeclarationError(
+                f"tool {tool.name!r}: its compensation {tool.undo_name!r} is also the name of another "
+                f"compensation, that of {other.name!r}: rename one"
+            )
+    _declared[tool.name] = tool
+
+
+def declared() -> Mapping[str, AnyTool]:
+    """All tools declared in this process, by name."""
+    return MappingProxyType(_declared)
