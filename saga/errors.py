@@ -63,5 +63,5 @@ class SagaRolledBack(ApplicationError):
 
     def __init__(self, report: SagaReport) -> None:
         message = report.cause.message if report.cause else "the saga was rolled back"
-        super().__init__(message, report, type="SagaRolledBack", non_retryable=True)
+        super().__init__(message, report.model_dump(mode="json"), type="SagaRolledBack", non_retryable=True)
         self.report = report

@@ -74,14 +74,20 @@ def declare(tool: AnyTool) -> None:
         ToolDeclarationError: Another tool has the name, or its undo's name means something else elsewhere.
     """
     for other in _declared.values():
-        if other.name == tool.name and other.forward is not tool.forward:
+        if other.name == tool.name and _origin(other.forward) != _origin(tool.forward):
             raise ToolDeclarationError(f"tool {tool.name!r} is declared twice: give one of them another name")
-        if other.undo_name == tool.undo_name and other.undo is not tool.undo:
+        if tool.undo and other.undo_name == tool.undo_name and _origin(other.undo) != _origin(tool.undo):
             raise ToolDeclarationError(
                 f"tool {tool.name!r}: its compensation {tool.undo_name!r} is also the name of another "
                 f"compensation, that of {other.name!r}: rename one"
             )
-    _declared[tool.name] = tool
+    # Temporal's sandbox imports a workflow's module again: the first declaration, the worker's, is kept.
+    _declared.setdefault(tool.name, tool)
+
+
+def _origin(function: object) -> tuple[str, str]:
+    """Where a function was written; equal for the copies that the sandbox makes."""
+    return getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
 
 
 def declared() -> Mapping[str, AnyTool]:

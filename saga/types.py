@@ -66,6 +66,7 @@ class CauseKind(StrEnum):
     NOT_COMMITTED = "not_committed"
     LIMIT = "limit"
     MODEL = "model"
+    INVALID = "invalid"
     BUG = "bug"
 
 

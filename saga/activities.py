@@ -1,0 +1,148 @@
+"""A tool's forward call, undo and probe as Temporal activities."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from countermand.saga.errors import ToolRefused, ToolUnavailable
+from countermand.saga.tool import AnyTool
+from countermand.saga.types import Frozen, JsonObject, ProbeAnswer, ToolCall, Undone
+
+HEARTBEAT_INTERVAL = timedelta(seconds=0.5)
+HEARTBEAT_TIMEOUT = timedelta(seconds=3)
+"""How soon a lost worker is noticed; an activity learns of its cancellation with its next heartbeat."""
+
+REFUSED = "ToolRefused"
+UNAVAILABLE = "ToolUnavailable"
+
+_EXPECTED = ApplicationErrorCategory.BENIGN
+"""A provider that says no is no fault of the worker: it is no error in the worker's log."""
+
+# The SDK's own type of what a worker takes as an activity.
+Activity = Callable[..., Any]
+
+
+class StepInput(Frozen):
+    """What a forward call or a probe gets."""
+
+    call: ToolCall
+    args: JsonObject
+
+
+class UndoInput(Frozen):
+    """What a compensation gets; ``result`` is None when the forward call's outcome is unknown."""
+
+    call: ToolCall
+    args: JsonObject
+    result: JsonObject | None
+
+
+class ProbeOutput(Frozen):
+    """A probe's answer, with the forward call's result when it landed."""
+
+    answer: ProbeAnswer
+    result: JsonObject | None = None
+
+
+def probe_name(tool: AnyTool) -> str:
+    """The activity type of a tool's probe."""
+    return f"{tool.name}.probe"
+
+
+def activities_of(tools: Iterable[AnyTool]) -> list[Activity]:
+    """The activities that a worker must serve to run these tools; one undo may serve several tools."""
+    made: dict[str, Activity] = {}
+    for tool in tools:
+        made[tool.name] = _forward(tool)
+        if tool.undo_name:
+            made.setdefault(tool.undo_name, _undo(tool))
+        if tool.probe:
+            made[probe_name(tool)] = _probe(tool)
+    return list(made.values())
+
+
+def _forward(tool: AnyTool) -> Activity:
+    @activity.defn(name=tool.name)
+    async def forward(step: StepInput) -> JsonObject:
+        call = _this_attempt(step.call)
+        async with _tool_errors(), heartbeats():
+            args = tool.args.model_validate(step.args)
+            if call.attempt > 1 and tool.probe:
+                # An earlier attempt may have had its effect without our hearing of it.
+                probed = await tool.probe(call, args)
+                if probed.answer is ProbeAnswer.LANDED and probed.result is not None:
+                    return probed.result.model_dump(mode="json")
+            result = await tool.forward(call, args)
+            return result.model_dump(mode="json")
+
+    return forward
+
+
+def _undo(tool: AnyTool) -> Activity:
+    @activity.defn(name=tool.undo_name)
+    async def undo(step: UndoInput) -> Undone:
+        if tool.undo is None:
+            raise ApplicationError(f"tool {tool.name} has no compensation", non_retryable=True)
+        async with _tool_errors(), heartbeats():
+            args = tool.args.model_validate(step.args)
+            result = None if step.result is None else tool.result.model_validate(step.result)
+            return await tool.undo(_this_attempt(step.call), args, result)
+
+    return undo
+
+
+def _probe(tool: AnyTool) -> Activity:
+    @activity.defn(name=probe_name(tool))
+    async def probe(step: StepInput) -> ProbeOutput:
+        if tool.probe is None:
+            raise ApplicationError(f"tool {tool.name} has no probe", non_retryable=True)
+        async with _tool_errors(), heartbeats():
+            probed = await tool.probe(_this_attempt(step.call), tool.args.model_validate(step.args))
+        result = None if probed.result is None else probed.result.model_dump(mode="json")
+        return ProbeOutput(answer=probed.answer, result=result)
+
+    return probe
+
+
+def _this_attempt(call: ToolCall) -> ToolCall:
+    return call.model_copy(update={"attempt": activity.info().attempt})
+
+
+@asynccontextmanager
+async def _tool_errors() -> AsyncGenerator[None]:
+    """Turn a tool's errors into Temporal failures; what the tool does not understand stays as it is: unknown."""
+    try:
+        yield
+    except ToolRefused as error:
+        raise ApplicationError(str(error), type=REFUSED, non_retryable=True, category=_EXPECTED) from None
+    except ToolUnavailable as error:
+        raise ApplicationError(
+            str(error), type=UNAVAILABLE, next_retry_delay=error.retry_after, category=_EXPECTED
+        ) from None
+    except ValidationError as error:
+        # Retrying cannot mend it; whether a call had its effect by then is not known.
+        raise ApplicationError(str(error), type="ValidationError", non_retryable=True) from error
+
+
+@asynccontextmanager
+async def heartbeats() -> AsyncGenerator[None]:
+    """Heartbeat while the body runs, so that a cancel and a lost worker are noticed within seconds."""
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_INTERVAL.total_seconds())
+            activity.heartbeat()
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

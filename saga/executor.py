@@ -1,0 +1,305 @@
+"""The executor: runs steps inside a workflow, and undoes them whatever happens to the workflow's code."""
+
+import asyncio
+from typing import TypeVar, cast
+
+from pydantic import BaseModel
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
+from temporalio.exceptions import TimeoutError as ActivityTimeout
+
+from countermand.saga.activities import HEARTBEAT_TIMEOUT, REFUSED, UNAVAILABLE
+from countermand.saga.calls import call_forward, call_probe, call_undo
+from countermand.saga.errors import SagaFailed, ToolRefused, ToolUnavailable
+from countermand.saga.ledger import Step
+from countermand.saga.tool import Tool
+from countermand.saga.types import (
+    Cause,
+    CauseKind,
+    Compensation,
+    Effect,
+    Outcome,
+    ProbeAnswer,
+    SagaOptions,
+    SagaReport,
+    SagaState,
+    ToolCall,
+)
+
+SAGA_STATE = SearchAttributeKey.for_keyword("SagaState")
+"""The search attribute by which recovery finds sagas that closed without an end."""
+
+ArgsT = TypeVar("ArgsT", bound=BaseModel)
+ResultT = TypeVar("ResultT", bound=BaseModel)
+
+
+class Saga:
+    """One saga, owned by one workflow; its id is the workflow's id.
+
+    Args:
+        options: How the saga runs.
+        session: The conversation that it belongs to, if any.
+    """
+
+    def __init__(self, options: SagaOptions | None = None, *, session: str | None = None) -> None:
+        self.id = workflow.info().workflow_id
+        self.state = SagaState.OPEN
+        self.steps: list[Step] = []
+        self.cause: Cause | None = None
+        self._options = options or SagaOptions()
+        self._session = session
+        self._failed: Cause | None = None
+        self._stopping = False
+        self._undos = 0
+        self._closing: asyncio.Task[None] | None = None
+        if self._options.visibility and workflow.info().typed_search_attributes.get(SAGA_STATE) is None:
+            self._enter(SagaState.OPEN)
+
+    # -- forward ---------------------------------------------------------------------------------------------------
+
+    def start(self, tool: Tool[ArgsT, ResultT], args: ArgsT, *, agent: str | None = None) -> Step:
+        """Register the next step and start it in a task of the saga's own.
+
+        All calls of one model message are started, so numbered, before the first is awaited.
+
+        Raises:
+            SagaFailed: The saga takes no steps any more (it failed, was cancelled, or is closed).
+        """
+        self._check_open()
+        call = ToolCall(
+            saga_id=self.id,
+            step_no=len(self.steps) + 1,
+            key=f"{self.id}:{len(self.steps) + 1}",
+            session=self._session,
+            agent=agent,
+        )
+        step = Step(tool=tool, call=call, args=args.model_dump(mode="json"), started=workflow.now())
+        running = [other for other in self.steps if other.task is not None and not other.task.done()]
+        self.steps.append(step)
+        step.task = asyncio.create_task(self._perform(step, running), name=call.key)
+        return step
+
+    async def finish(self, step: Step) -> BaseModel:
+        """Wait for a started step and answer its result. Cancelling the waiter does not touch the step.
+
+        Raises:
+            ToolRefused: The call certainly had no effect; the saga goes on.
+            ToolUnavailable: A call that is allowed to fail could not be made; the saga goes on.
+            SagaFailed: The saga can only be rolled back now.
+        """
+        if step.task is not None:
+            await asyncio.shield(step.task)
+        if step.outcome is Outcome.DONE:
+            return step.value()
+        failure = step.failure or Cause(kind=CauseKind.UNKNOWN, step_no=step.no, message="it was not run")
+        if self._failed is not None:
+            raise SagaFailed(self._failed)
+        if failure.kind is CauseKind.REFUSED:
+            raise ToolRefused(failure.message)
+        raise ToolUnavailable(failure.message)
+
+    async def run(self, tool: Tool[ArgsT, ResultT], args: ArgsT, *, agent: str | None = None) -> ResultT:
+        """Run one step and answer its result; raises as ``start`` and ``finish`` do."""
+        return cast("ResultT", await self.finish(self.start(tool, args, agent=agent)))
+
+    def cancel_cause(self) -> Cause | None:
+        """Why the workflow was asked to stop, or None.
+
+        Temporal delivers a cancel once, and it can vanish in code that finishes anyway: so it is asked for, before
+        every step and before commit.
+        """
+        reason = workflow.cancellation_reason()
+        if reason is None:
+            return None
+        return Cause(kind=CauseKind.CANCELLED, message=reason or "the saga was cancelled")
+
+    @property
+    def pivoted(self) -> bool:
+        """Whether an irreversible step had, or may have had, its effect: from then on a saga goes forward only."""
+        return any(step.irreversible and step.outcome in {Outcome.DONE, Outcome.UNKNOWN} for step in self.steps)
+
+    def _check_open(self) -> None:
+        if self.state is not SagaState.OPEN:
+            raise SagaFailed(self.cause or Cause(kind=CauseKind.ABORTED, message=f"the saga is {self.state} already"))
+        if self._failed is None and not self.pivoted:
+            self._failed = self.cancel_cause()
+        if self._failed is not None:
+            raise SagaFailed(self._failed)
+
+    async def _perform(self, step: Step, running: list[Step]) -> None:
+        """Run a step to its outcome; never raises, since the outcome is in the ledger."""
+        if step.irreversible and not await self._all_done(running):
+            step.fail(Outcome.REFUSED, CauseKind.REFUSED, "not run, since a step beside it was not done")
+            return
+        began = workflow.now()
+        try:
+            step.result = await call_forward(step, max_attempts=self._options.max_attempts)
+            step.outcome = Outcome.DONE
+        except ActivityError as error:
+            await self._settle(step, error, began_ago=(workflow.now() - began).total_seconds())
+        except asyncio.CancelledError:
+            step.fail(Outcome.UNKNOWN, CauseKind.CANCELLED, "cancelled while it ran")
+        except Exception as error:  # noqa: BLE001 - a bug must fail the saga, not retry the workflow task for ever
+            step.fail(Outcome.UNKNOWN, CauseKind.BUG, f"{type(error).__name__}: {error}")
+            self._failed = self._failed or step.failure
+
+    async def _all_done(self, steps: list[Step]) -> bool:
+        for step in steps:
+            if step.task is not None:
+                await step.task
+        return self._failed is None and not self._stopping and all(step.outcome is Outcome.DONE for step in steps)
+
+    async def _settle(self, step: Step, error: ActivityError, began_ago: float) -> None:
+        """Find out what a call that failed came to, and what follows for the saga."""
+        reason = error.cause
+        if isinstance(reason, ApplicationError) and reason.type == REFUSED:
+            step.fail(Outcome.REFUSED, CauseKind.REFUSED, reason.message)
+            return
+        if isinstance(reason, CancelledError):
+            step.fail(Outcome.UNKNOWN, CauseKind.CANCELLED, "cancelled while it ran")
+        elif isinstance(reason, ApplicationError) and reason.type == UNAVAILABLE:
+            step.fail(Outcome.UNKNOWN, CauseKind.UNAVAILABLE, reason.message)
+        else:
+            step.fail(Outcome.UNKNOWN, CauseKind.UNKNOWN, str(reason or error))
+        if step.tool.effect is Effect.READ:
+            step.outcome = Outcome.REFUSED
+        elif not self._stopping:
+            may_run = isinstance(reason, ActivityTimeout) or began_ago >= HEARTBEAT_TIMEOUT.total_seconds()
+            await self._ask(step, may_run=may_run)
+        if step.outcome is Outcome.DONE or self._stopping:
+            return
+        if step.tool.on_failure == "rollback":
+            self._failed = self._failed or step.failure
+        elif step.outcome is Outcome.UNKNOWN and step.tool.undo is not None:
+            await self._undo(step)
+
+    async def _ask(self, step: Step, *, may_run: bool) -> None:
+        """Ask the probe about a call without a result.
+
+        "Not landed" is final only when no attempt can still be running; where one can and the downstream does not
+        fence it off (a tombstone, left by the undo), the longest run of an attempt is waited out first.
+        """
+        answer = await call_probe(step)
+        wait_out = step.irreversible or not step.tool.fenced
+        if answer is ProbeAnswer.NOT_LANDED and may_run and wait_out:
+            await workflow.sleep(step.tool.policy.start_to_close)
+            answer = await call_probe(step)
+            may_run = False
+        if answer is ProbeAnswer.LANDED:
+            step.outcome, step.failure = Outcome.DONE, None
+        elif answer is ProbeAnswer.NOT_LANDED and not may_run:
+            step.outcome = Outcome.REFUSED
+
+    # -- backward --------------------------------------------------------------------------------------------------
+
+    async def undo_to(self, step_no: int) -> None:
+        """Undo all steps after ``step_no`` in reverse order, and go on from there; nothing interrupts it.
+
+        Raises:
+            SagaFailed: An undo failed, or the saga takes no steps any more.
+        """
+        self._check_open()
+        await _uninterrupted(asyncio.create_task(self._undo_after(step_no)))
+        if any(step.compensation is Compensation.FAILED for step in self.steps):
+            self._failed = Cause(kind=CauseKind.UNKNOWN, message=f"the undo back to step {step_no} failed")
+            raise SagaFailed(self._failed)
+
+    async def commit(self) -> SagaReport:
+        """Close the saga: what stands, stands.
+
+        Raises:
+            SagaFailed: It can't be committed (cancelled, or a step failed it): roll it back.
+        """
+        for step in self.steps:
+            if step.task is not None:
+                await asyncio.shield(step.task)
+        if self.state is not SagaState.COMMITTED:
+            self._check_open()
+            self._enter(SagaState.COMMITTED)
+        return self.report()
+
+    async def rollback(self, cause: Cause) -> SagaReport:
+        """Stop all that runs, undo all that stands in strict reverse order of start; nothing interrupts it."""
+        if self._closing is None and self.state is SagaState.OPEN:
+            self.cause = self._failed or cause
+            self._failed = self.cause
+            self._closing = asyncio.create_task(self._roll_back(), name=f"{self.id}:rollback")
+        if self._closing is not None:
+            await _uninterrupted(self._closing)
+        return self.report()
+
+    def report(self) -> SagaReport:
+        """The ledger as it stands now."""
+        left = self.steps if self.state is SagaState.NEEDS_ATTENTION else []
+        return SagaReport(
+            id=self.id,
+            state=self.state,
+            cause=self.cause,
+            cancelled=self.cause is not None and self.cause.kind is CauseKind.CANCELLED,
+            steps=tuple(step.report() for step in self.steps),
+            residuals=tuple(step.residual() for step in left if step.may_stand),
+        )
+
+    async def _roll_back(self) -> None:
+        await self._stop(self.steps)
+        if self.pivoted:
+            # Forward only: nothing is taken back behind the pivot; a step that failed is left to a person.
+            failed = self._failed is not None and self._failed.step_no is not None
+            self._enter(SagaState.NEEDS_ATTENTION if failed else SagaState.COMMITTED)
+            return
+        self._enter(SagaState.COMPENSATING)
+        await self._undo_after(0)
+        standing = any(step.may_stand for step in self.steps)
+        self._enter(SagaState.NEEDS_ATTENTION if standing else SagaState.COMPENSATED)
+
+    async def _stop(self, steps: list[Step]) -> None:
+        """Cancel and await every task of these steps; an irreversible call in flight is left to end by itself."""
+        self._stopping = True
+        running = [step for step in steps if step.task is not None and not step.task.done()]
+        for step in running:
+            if step.task is not None and not step.irreversible:
+                step.task.cancel()
+        for step in running:
+            if step.task is not None:
+                await workflow.wait([step.task])
+            if step.outcome is None:
+                step.fail(Outcome.REFUSED, CauseKind.CANCELLED, "cancelled before it ran")
+
+    async def _undo_after(self, step_no: int) -> None:
+        later = self.steps[step_no:]
+        await self._stop(later)
+        standing = [step for step in later if step.may_stand and not step.irreversible]
+        for step in standing:
+            step.compensation = Compensation.PENDING
+        for step in reversed(standing):
+            await self._undo(step)
+        self._stopping = False
+
+    async def _undo(self, step: Step) -> None:
+        self._undos += 1
+        step.undo_no = self._undos
+        try:
+            undone = await call_undo(step)
+        except ActivityError as error:
+            step.compensation = Compensation.FAILED
+            step.undo_error = str(error.cause or error)
+        else:
+            step.compensation = Compensation.DONE if undone.effective else Compensation.NOOP
+
+    def _enter(self, state: SagaState) -> None:
+        self.state = state
+        if self._options.visibility:
+            workflow.upsert_search_attributes([SAGA_STATE.value_set(state)])  # pyright: ignore[reportUnknownMemberType]
+
+
+async def _uninterrupted(task: asyncio.Task[None]) -> None:
+    """Await a task to its end, whatever cancels the waiter meanwhile."""
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            waiter = asyncio.current_task()
+            if waiter is not None:
+                waiter.uncancel()
+    task.result()

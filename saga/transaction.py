@@ -1,0 +1,52 @@
+"""``async with transaction() as saga``: steps of hand-written workflow code as one saga."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from temporalio import workflow
+
+from countermand.saga.errors import SagaFailed, SagaRolledBack, ToolRefused
+from countermand.saga.executor import Saga
+from countermand.saga.types import Cause, CauseKind, SagaOptions, SagaState
+
+
+@asynccontextmanager
+async def transaction(options: SagaOptions | None = None, *, session: str | None = None) -> AsyncGenerator[Saga]:
+    """Run the body's steps as one saga: committed at its end, undone if it raises or the workflow is cancelled.
+
+    The workflow answers the query ``status`` with the saga's report from then on. A workflow has one saga, since the
+    workflow's id is the saga's.
+
+    Raises:
+        SagaRolledBack: The saga did not commit; ``report`` has its ledger. After a cancel too, so that the workflow
+            can end normally and say what was undone.
+    """
+    if workflow.get_query_handler("status") is not None:  # pyright: ignore[reportUnknownMemberType]
+        raise RuntimeError("a workflow has one saga: start another workflow for the second transaction")
+    saga = Saga(options, session=session)
+    workflow.set_query_handler("status", saga.report)  # pyright: ignore[reportUnknownMemberType]
+    try:
+        yield saga
+        await saga.commit()
+    except asyncio.CancelledError as error:
+        cause = saga.cancel_cause()
+        if cause is None:
+            # Not the workflow was cancelled but a task within it (a time-out around the saga, say): its cancel goes on.
+            await saga.rollback(Cause(kind=CauseKind.CANCELLED, message="the task of the saga was cancelled"))
+            raise
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+        await _end(saga, cause, error)
+    except SagaFailed as error:
+        await _end(saga, error.cause, error)
+    except ToolRefused as error:
+        await _end(saga, Cause(kind=CauseKind.REFUSED, message=str(error)), error)
+    except Exception as error:  # noqa: BLE001 - any but Temporal's own would retry the workflow task for ever
+        await _end(saga, Cause(kind=CauseKind.BUG, message=f"{type(error).__name__}: {error}"), error)
+
+
+async def _end(saga: Saga, cause: Cause, error: BaseException) -> None:
+    report = await saga.rollback(cause)
+    if report.state is not SagaState.COMMITTED:
+        raise SagaRolledBack(report) from error
