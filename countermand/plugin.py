@@ -1,20 +1,26 @@
-"""``CountermandPlugin``: adds sagas and their tools to any Temporal client and worker in one line."""
+"""``CountermandPlugin``: adds sagas, agents and their tools to any Temporal client and worker in one line."""
 
 import dataclasses
 from collections.abc import Iterable
 
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.langgraph import LangGraphPlugin
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
+from countermand.agents.agent_saga import AgentSaga
+from countermand.agents.context import read_context
+from countermand.agents.graph import GRAPH, build_graph
+from countermand.agents.session import ChatSession
+from countermand.agents.think import Thinker
 from countermand.saga import PlannedSaga
 from countermand.saga.activities import activities_of
 from countermand.saga.tool import AnyTool, declared
 
 
 class CountermandPlugin(SimplePlugin):
-    """Sagas, their tools' activities, and the settings that both need.
+    """Sagas, agents, their tools' activities, and the settings that all need.
 
     Give it to the client (its data converter) and to the worker; a worker takes its client's plugins over by itself.
 
@@ -27,19 +33,23 @@ class CountermandPlugin(SimplePlugin):
         super().__init__(
             "countermand.CountermandPlugin",
             data_converter=pydantic_data_converter,
-            workflows=[PlannedSaga],
-            activities=activities_of(served),
+            workflows=[PlannedSaga, AgentSaga, ChatSession],
+            activities=[*activities_of(served), Thinker(read_context).think],
+            interceptors=LangGraphPlugin(graphs={GRAPH: build_graph()}).interceptors,
             workflow_runner=_pass_through,
         )
 
 
 def _pass_through(runner: WorkflowRunner | None) -> WorkflowRunner:
-    """Let our modules pass the sandbox: two copies of one break ``except``, context variables and counters."""
+    """Let our modules and the graph's pass the sandbox.
+
+    Two copies of one module break ``except``, context variables and counters.
+    """
     if isinstance(runner, SandboxedWorkflowRunner):
-        passed = runner.restrictions.with_passthrough_modules(
-            "countermand", "pydantic", "pydantic_core", "annotated_types"
+        restrictions = runner.restrictions.with_passthrough_modules(
+            "countermand", "pydantic", "pydantic_core", "langchain_core", "langgraph", "langsmith", "rfc8785"
         )
-        return dataclasses.replace(runner, restrictions=passed)
+        return dataclasses.replace(runner, restrictions=restrictions)
     if runner is None:
         raise ValueError("the worker gave the plugin no workflow runner")
     return runner

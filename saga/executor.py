@@ -58,27 +58,26 @@ class Saga:
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
-    def start(self, tool: Tool[ArgsT, ResultT], args: ArgsT, *, agent: str | None = None) -> Step:
-        """Register the next step and start it in a task of the saga's own.
+    def register(self, tool: Tool[ArgsT, ResultT], args: ArgsT, *, agent: str | None = None) -> Step:
+        """Give the next call its number and its row in the ledger; ``launch`` runs it.
 
-        All calls of one model message are started, so numbered, before the first is awaited.
+        All calls of one model message are registered before the first is awaited.
 
         Raises:
             SagaFailed: The saga takes no steps any more (it failed, was cancelled, or is closed).
         """
         self._check_open()
-        call = ToolCall(
-            saga_id=self.id,
-            step_no=len(self.steps) + 1,
-            key=f"{self.id}:{len(self.steps) + 1}",
-            session=self._session,
-            agent=agent,
-        )
-        step = Step(tool=tool, call=call, args=args.model_dump(mode="json"), started=workflow.now())
-        running = [other for other in self.steps if other.task is not None and not other.task.done()]
+        no = len(self.steps) + 1
+        call = ToolCall(saga_id=self.id, step_no=no, key=f"{self.id}:{no}", session=self._session, agent=agent)
+        step = Step(tool=tool, call=call, args=args.model_dump(mode="json"))
         self.steps.append(step)
-        step.task = asyncio.create_task(self._perform(step, running), name=call.key)
         return step
+
+    def launch(self, step: Step) -> None:
+        """Run a registered step in a task of the saga's own; raises as ``register`` does."""
+        self._check_open()
+        running = [other for other in self.steps if other.task is not None and not other.task.done()]
+        step.task = asyncio.create_task(self._perform(step, running), name=step.call.key)
 
     async def finish(self, step: Step) -> BaseModel:
         """Wait for a started step and answer its result. Cancelling the waiter does not touch the step.
@@ -100,8 +99,10 @@ class Saga:
         raise ToolUnavailable(failure.message)
 
     async def run(self, tool: Tool[ArgsT, ResultT], args: ArgsT, *, agent: str | None = None) -> ResultT:
-        """Run one step and answer its result; raises as ``start`` and ``finish`` do."""
-        return cast("ResultT", await self.finish(self.start(tool, args, agent=agent)))
+        """Run one step and answer its result; raises as ``register`` and ``finish`` do."""
+        step = self.register(tool, args, agent=agent)
+        self.launch(step)
+        return cast("ResultT", await self.finish(step))
 
     def cancel_cause(self) -> Cause | None:
         """Why the workflow was asked to stop, or None.
@@ -200,7 +201,7 @@ class Saga:
             SagaFailed: An undo failed, or the saga takes no steps any more.
         """
         self._check_open()
-        await _uninterrupted(asyncio.create_task(self._undo_after(step_no)))
+        await uninterrupted(asyncio.create_task(self._undo_after(step_no)))
         if any(step.compensation is Compensation.FAILED for step in self.steps):
             self._failed = Cause(kind=CauseKind.UNKNOWN, message=f"the undo back to step {step_no} failed")
             raise SagaFailed(self._failed)
@@ -226,7 +227,7 @@ class Saga:
             self._failed = self.cause
             self._closing = asyncio.create_task(self._roll_back(), name=f"{self.id}:rollback")
         if self._closing is not None:
-            await _uninterrupted(self._closing)
+            await uninterrupted(self._closing)
         return self.report()
 
     def report(self) -> SagaReport:
@@ -263,8 +264,9 @@ class Saga:
         for step in running:
             if step.task is not None:
                 await workflow.wait([step.task])
+        for step in steps:
             if step.outcome is None:
-                step.fail(Outcome.REFUSED, CauseKind.CANCELLED, "cancelled before it ran")
+                step.fail(Outcome.REFUSED, CauseKind.CANCELLED, "not run")
 
     async def _undo_after(self, step_no: int) -> None:
         later = self.steps[step_no:]
@@ -290,10 +292,10 @@ class Saga:
     def _enter(self, state: SagaState) -> None:
         self.state = state
         if self._options.visibility:
-            workflow.upsert_search_attributes([SAGA_STATE.value_set(state)])  # pyright: ignore[reportUnknownMemberType]
+            workflow.upsert_search_attributes([SAGA_STATE.value_set(state)])
 
 
-async def _uninterrupted(task: asyncio.Task[None]) -> None:
+async def uninterrupted(task: asyncio.Future[None]) -> None:
     """Await a task to its end, whatever cancels the waiter meanwhile."""
     while not task.done():
         try:

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from pydantic import BaseModel
 
@@ -27,7 +26,6 @@ class Step:
     tool: AnyTool
     call: ToolCall
     args: JsonObject
-    started: datetime
     outcome: Outcome | None = None
     result: JsonObject | None = None
     failure: Cause | None = None
@@ -59,6 +57,10 @@ class Step:
         """Record that the forward call did not answer with a result."""
         self.outcome = outcome
         self.failure = Cause(kind=kind, step_no=self.no, message=f"{self.tool.name}: {message}")
+
+    def refuse(self, reason: str) -> None:
+        """Record that the step was never run."""
+        self.fail(Outcome.REFUSED, CauseKind.REFUSED, reason)
 
     def value(self) -> BaseModel:
         """The result of a step that is done."""

@@ -48,8 +48,10 @@ class PlannedSaga:
                 for group, its_tools in zip(plan.groups(), tools, strict=True):
                     done = saga.steps.copy()
                     args = [_args(step, tool, done) for step, tool in zip(group, its_tools, strict=True)]
-                    started = [saga.start(tool, given) for tool, given in zip(its_tools, args, strict=True)]
-                    await asyncio.gather(*(saga.finish(step) for step in started))
+                    steps = [saga.register(tool, given) for tool, given in zip(its_tools, args, strict=True)]
+                    for step in steps:
+                        saga.launch(step)
+                    await asyncio.gather(*(saga.finish(step) for step in steps))
                 return await saga.commit()
         except SagaRolledBack as error:
             return error.report

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from temporalio import workflow
 
-from countermand.saga.errors import SagaFailed, SagaRolledBack, ToolRefused
+from countermand.saga.errors import SagaFailed, SagaRolledBack, ToolRefused, ToolUnavailable
 from countermand.saga.executor import Saga
 from countermand.saga.types import Cause, CauseKind, SagaOptions, SagaState
 
@@ -22,10 +22,10 @@ async def transaction(options: SagaOptions | None = None, *, session: str | None
         SagaRolledBack: The saga did not commit; ``report`` has its ledger. After a cancel too, so that the workflow
             can end normally and say what was undone.
     """
-    if workflow.get_query_handler("status") is not None:  # pyright: ignore[reportUnknownMemberType]
+    if workflow.get_query_handler("status") is not None:
         raise RuntimeError("a workflow has one saga: start another workflow for the second transaction")
     saga = Saga(options, session=session)
-    workflow.set_query_handler("status", saga.report)  # pyright: ignore[reportUnknownMemberType]
+    workflow.set_query_handler("status", saga.report)
     try:
         yield saga
         await saga.commit()
@@ -40,8 +40,9 @@ async def transaction(options: SagaOptions | None = None, *, session: str | None
         await _end(saga, cause, error)
     except SagaFailed as error:
         await _end(saga, error.cause, error)
-    except ToolRefused as error:
-        await _end(saga, Cause(kind=CauseKind.REFUSED, message=str(error)), error)
+    except (ToolRefused, ToolUnavailable) as error:
+        failures = [step.failure for step in saga.steps if step.failure is not None]
+        await _end(saga, failures[-1] if failures else Cause(kind=CauseKind.REFUSED, message=str(error)), error)
     except Exception as error:  # noqa: BLE001 - any but Temporal's own would retry the workflow task for ever
         await _end(saga, Cause(kind=CauseKind.BUG, message=f"{type(error).__name__}: {error}"), error)
 

@@ -1,0 +1,67 @@
+"""``AgentSaga``: one turn of a conversation, or one line of a batch, as one saga."""
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from temporalio import workflow
+from temporalio.langgraph import graph
+
+from countermand.agents.graph import GRAPH
+from countermand.agents.messages import refusal, unanswered
+from countermand.agents.turn import MAX_THOUGHTS, Turn, TurnInput
+from countermand.saga import SagaReport, SagaRolledBack, SagaState, transaction
+from countermand.saga.types import Frozen
+
+
+class TurnResult(Frozen):
+    """What a turn came to. ``messages`` are the turn's own, whole: the next model call accepts them."""
+
+    session: str | None
+    turn: int
+    text: str
+    saga: SagaReport
+    messages: list[AnyMessage]
+
+
+@workflow.defn
+class AgentSaga:
+    """Agents choose the steps; the saga undoes them unless they commit. Always answers, a cancel included."""
+
+    @workflow.run
+    async def run(self, request: TurnInput) -> TurnResult:
+        """Run the turn to a committed or a rolled-back end."""
+        messages: list[AnyMessage] = [HumanMessage(request.text)]
+        try:
+            async with transaction(request.options, session=request.session) as saga:
+                turn = Turn(request, saga)
+                steps = (
+                    graph(GRAPH)
+                    .compile()
+                    .astream(
+                        {"messages": messages},
+                        context=turn,
+                        stream_mode="values",
+                        config={"recursion_limit": 4 * MAX_THOUGHTS},
+                    )
+                )
+                async for state in steps:
+                    messages = state["messages"]
+                await saga.commit()
+            report = saga.report()
+        except SagaRolledBack as error:
+            report = error.report
+            messages += [refusal(call, "the transaction was rolled back") for call in unanswered(messages)]
+            messages.append(AIMessage(_rolled_back(report)))
+        text = messages[-1].text or f"The transaction is {report.state}."
+        return TurnResult(session=request.session, turn=request.turn, text=text, saga=report, messages=messages)
+
+
+def _rolled_back(report: SagaReport) -> str:
+    """What happened, in words for the customer; written here, since the model may be what failed."""
+    cause = report.cause.message if report.cause else "the order was not completed"
+    if report.state is SagaState.NEEDS_ATTENTION:
+        left = "; ".join(residual.message for residual in report.residuals)
+        return f"Rolled back, but not wholly: {cause}. Still standing, and left to an operator: {left}."
+    undone = sorted((step for step in report.steps if step.undo_no), key=lambda step: step.undo_no or 0)
+    if not undone:
+        return f"Rolled back: {cause}. Nothing had been done."
+    names = ", ".join(f"{step.tool} (step {step.no})" for step in undone)
+    return f"Rolled back: {cause}. Undone, in this order: {names}. Nothing stands."

@@ -1,0 +1,60 @@
+"""The agents' graph: think, run the calls, think again. Nodes run in the workflow; what they do are its activities."""
+
+from typing import Annotated, Literal, TypedDict
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
+from langgraph.runtime import Runtime
+
+from countermand.agents.turn import Turn
+
+GRAPH = "countermand-team"
+"""The name under which workers hold the graph."""
+
+_IN_WORKFLOW = {"execute_in": "workflow"}
+
+
+def _extend(left: list[AnyMessage], right: list[AnyMessage]) -> list[AnyMessage]:
+    return [*left, *right]
+
+
+class TurnState(TypedDict):
+    """The messages of this turn; what came before it is known by reference."""
+
+    messages: Annotated[list[AnyMessage], _extend]
+
+
+def build_graph() -> StateGraph[TurnState, Turn, TurnState, TurnState]:
+    """A new graph; temporalio-langgraph changes the one that it is given."""
+    graph = StateGraph(TurnState, context_schema=Turn)
+    graph.add_node("agent", _agent, metadata=_IN_WORKFLOW)
+    graph.add_node("tools", _tools, metadata=_IN_WORKFLOW)
+    graph.add_node("remind", _remind, metadata=_IN_WORKFLOW)
+    graph.add_edge(START, "agent")
+    graph.add_conditional_edges("agent", _after_agent)
+    graph.add_edge("tools", "agent")
+    graph.add_conditional_edges("remind", _after_reminder)
+    return graph
+
+
+async def _agent(state: TurnState, runtime: Runtime[Turn]) -> TurnState:
+    return {"messages": [await runtime.context.think(state["messages"])]}
+
+
+async def _tools(state: TurnState, runtime: Runtime[Turn]) -> TurnState:
+    last = state["messages"][-1]
+    return {"messages": [*(await runtime.context.run_calls(last))]} if isinstance(last, AIMessage) else {"messages": []}
+
+
+async def _remind(state: TurnState, runtime: Runtime[Turn]) -> TurnState:  # noqa: ARG001 - a node takes its state
+    reminder = runtime.context.reminder()
+    return {"messages": [reminder] if reminder else []}
+
+
+def _after_agent(state: TurnState) -> Literal["tools", "remind"]:
+    last = state["messages"][-1]
+    return "tools" if isinstance(last, AIMessage) and last.tool_calls else "remind"
+
+
+def _after_reminder(state: TurnState) -> str:
+    return END if isinstance(state["messages"][-1], AIMessage) else "agent"

@@ -1,0 +1,38 @@
+"""Conversations as langchain messages, and what keeps them acceptable to the next model call."""
+
+import hashlib
+from collections.abc import Sequence
+
+import rfc8785
+from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+Messages: TypeAdapter[list[AnyMessage]] = TypeAdapter(list[AnyMessage])
+
+
+def digest_of(messages: Sequence[AnyMessage]) -> str:
+    """SHA-256 (hex) over the canonical JSON (RFC 8785) of a conversation."""
+    return hashlib.sha256(rfc8785.dumps(Messages.dump_python(list(messages), mode="json"))).hexdigest()
+
+
+def unanswered(messages: Sequence[AnyMessage]) -> list[ToolCall]:
+    """Tool calls that no tool message answers; model providers refuse a conversation that has one."""
+    answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
+    calls = [call for message in messages if isinstance(message, AIMessage) for call in message.tool_calls]
+    return [call for call in calls if call["id"] not in answered]
+
+
+def refusal(call: ToolCall, reason: str) -> ToolMessage:
+    """Tell the model that a call had no effect, and why."""
+    return ToolMessage(content=reason, tool_call_id=call["id"] or "", name=call["name"], status="error")
+
+
+def answer(call: ToolCall, result: BaseModel) -> ToolMessage:
+    """Tell the model what a call came to."""
+    return ToolMessage(content=result.model_dump_json(), tool_call_id=call["id"] or "", name=call["name"])
+
+
+def complaint(error: ValidationError) -> str:
+    """What is wrong with a call's arguments, a line a field, in words for the model."""
+    lines = [f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in error.errors()[:8]]
+    return "invalid arguments, nothing was done: " + "; ".join(lines)

@@ -1,0 +1,113 @@
+"""``think``: the one activity that asks a language model."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import lru_cache
+from typing import Annotated, Any
+
+from countermand.agents.models import resolve_model
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
+from langchain_core.messages import ToolCall as ModelCall
+from pydantic import Field
+from temporalio import activity, workflow
+from temporalio.common import RetryPolicy
+
+from countermand.agents.builtin import BUILTINS
+from countermand.agents.team import CONFIRMED, Agent
+from countermand.cache.types import ContextRef
+from countermand.saga.activities import HEARTBEAT_TIMEOUT, heartbeats
+from countermand.saga.tool import declared
+from countermand.saga.types import Frozen, JsonObject
+
+MAX_TEXT = 20_000
+"""Characters of a model's text that are kept; a longer answer is cut and says so."""
+
+ReadContext = Callable[[ContextRef], Any]
+
+
+class ThinkRequest(Frozen):
+    """What an agent is asked: the conversation by reference, and the messages since."""
+
+    agent: Agent
+    model: str
+    context: ContextRef | None
+    delta: list[AnyMessage]
+    confirmed: bool = False
+
+
+class Thought(Frozen):
+    """The model's answer. ``malformed`` names the calls whose arguments were not even JSON, by call id."""
+
+    message: AIMessage
+    malformed: Annotated[dict[str, str], Field(default_factory=dict)]
+
+
+class Thinker:
+    """Holds what ``think`` needs of its worker.
+
+    Args:
+        read_context: Answers the messages of a conversation's state; async.
+    """
+
+    def __init__(self, read_context: ReadContext) -> None:
+        self._read_context = read_context
+
+    @activity.defn
+    async def think(self, request: ThinkRequest) -> Thought:
+        """Ask the model once; retries are Temporal's."""
+        async with heartbeats():
+            base: list[AnyMessage] = await self._read_context(request.context) if request.context else []
+            model = _model(request.model).bind_tools(_schemas(request.agent))
+            instructions = request.agent.instructions + (f"\n{CONFIRMED}\n" if request.confirmed else "")
+            message = await model.ainvoke([SystemMessage(instructions), *base, *request.delta])
+            return _normalised(message, turn_length=len(request.delta))
+
+
+async def think(request: ThinkRequest) -> Thought:
+    """Ask the model, from workflow code. Raises ``ActivityError``."""
+    return await workflow.execute_activity_method(
+        Thinker.think,
+        request,
+        summary=f"{request.agent.name} thinks",
+        start_to_close_timeout=timedelta(seconds=90),
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=RetryPolicy(maximum_attempts=3),
+    )
+
+
+@lru_cache(maxsize=8)
+def _model(name: str) -> BaseChatModel:
+    return resolve_model(name)
+
+
+def _schemas(agent: Agent) -> list[JsonObject]:
+    """What the model sees of its tools, in the form that all of langchain's providers take."""
+    tools = {name: (tool.description, tool.args) for name, tool in declared().items() if name in agent.tools}
+    tools |= {name: (args.__doc__ or name, args) for name, args in BUILTINS.items()}
+    return [
+        {
+            "type": "function",
+            "function": {"name": name, "description": description, "parameters": args.model_json_schema()},
+        }
+        for name, (description, args) in tools.items()
+    ]
+
+
+def _normalised(message: AIMessage, *, turn_length: int) -> Thought:
+    """A model's answer in one form: plain text, unique call ids, calls that were not even JSON kept and named."""
+    malformed: dict[str, str] = {}
+    calls: list[ModelCall] = []
+    # The position in the turn makes an id unique in the conversation without anything random.
+    given = [(call["name"], call["args"], call["id"], "") for call in message.tool_calls]
+    given += [(call["name"] or "", {}, call["id"], call["error"] or "not JSON") for call in message.invalid_tool_calls]
+    for number, (name, args, call_id, error) in enumerate(given, start=1):
+        unique = call_id if call_id and call_id not in {call["id"] for call in calls} else f"c{turn_length}-{number}"
+        calls.append(ModelCall(name=name, args=args, id=unique, type="tool_call"))
+        if error:
+            malformed[unique] = error[:500]
+    text = message.text
+    if len(text) > MAX_TEXT:
+        text = text[:MAX_TEXT] + " … (cut: the answer was too long)"
+    kept = AIMessage(content=text, tool_calls=calls, usage_metadata=message.usage_metadata)
+    return Thought(message=kept, malformed=malformed)
