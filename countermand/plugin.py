@@ -16,6 +16,8 @@ from countermand.agents.session import ChatSession
 from countermand.agents.think import Thinker
 from countermand.saga import PlannedSaga
 from countermand.saga.activities import activities_of
+from countermand.saga.janitor import Janitor, sweep_activity
+from countermand.saga.recovery import RecoverySaga
 from countermand.saga.tool import AnyTool, declared
 
 
@@ -33,8 +35,8 @@ class CountermandPlugin(SimplePlugin):
         super().__init__(
             "countermand.CountermandPlugin",
             data_converter=pydantic_data_converter,
-            workflows=[PlannedSaga, AgentSaga, ChatSession],
-            activities=[*activities_of(served), Thinker(read_context).think],
+            workflows=[PlannedSaga, AgentSaga, ChatSession, RecoverySaga, Janitor],
+            activities=[*activities_of(served), Thinker(read_context).think, sweep_activity],
             interceptors=LangGraphPlugin(graphs={GRAPH: build_graph()}).interceptors,
             workflow_runner=_pass_through,
         )

@@ -40,18 +40,24 @@ class Saga:
     Args:
         options: How the saga runs.
         session: The conversation that it belongs to, if any.
+        recovered: The id and the ledger of a saga whose own workflow is gone, to roll it back from here.
     """
 
-    def __init__(self, options: SagaOptions | None = None, *, session: str | None = None) -> None:
-        self.id = workflow.info().workflow_id
+    def __init__(
+        self,
+        options: SagaOptions | None = None,
+        *,
+        session: str | None = None,
+        recovered: tuple[str, list[Step]] | None = None,
+    ) -> None:
+        self.id, self.steps = recovered or (workflow.info().workflow_id, [])
         self.state = SagaState.OPEN
-        self.steps: list[Step] = []
         self.cause: Cause | None = None
         self._options = options or SagaOptions()
         self._session = session
         self._failed: Cause | None = None
         self._stopping = False
-        self._undos = 0
+        self._undos = max((step.undo_no or 0 for step in self.steps), default=0)
         self._closing: asyncio.Task[None] | None = None
         if self._options.visibility and workflow.info().typed_search_attributes.get(SAGA_STATE) is None:
             self._enter(SagaState.OPEN)
@@ -244,10 +250,14 @@ class Saga:
 
     async def _roll_back(self) -> None:
         await self._stop(self.steps)
+        for step in self.steps:
+            if step.irreversible and step.outcome is Outcome.UNKNOWN:
+                await self._ask(step, may_run=True)
         if self.pivoted:
             # Forward only: nothing is taken back behind the pivot; a step that failed is left to a person.
             failed = self._failed is not None and self._failed.step_no is not None
-            self._enter(SagaState.NEEDS_ATTENTION if failed else SagaState.COMMITTED)
+            unsettled = any(step.may_stand and step.outcome is Outcome.UNKNOWN for step in self.steps)
+            self._enter(SagaState.NEEDS_ATTENTION if failed or unsettled else SagaState.COMMITTED)
             return
         self._enter(SagaState.COMPENSATING)
         await self._undo_after(0)
@@ -279,8 +289,12 @@ class Saga:
         self._stopping = False
 
     async def _undo(self, step: Step) -> None:
-        self._undos += 1
-        step.undo_no = self._undos
+        if step.undo_no is None:
+            self._undos += 1
+            step.undo_no = self._undos
+        if step.outcome is Outcome.UNKNOWN and not step.tool.fenced:
+            # Nothing downstream refuses a late attempt: none may be running when it is asked what there is to undo.
+            await workflow.sleep(step.tool.policy.start_to_close)
         try:
             undone = await call_undo(step)
         except ActivityError as error:

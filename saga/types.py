@@ -62,6 +62,7 @@ class CauseKind(StrEnum):
     UNAVAILABLE = "unavailable"
     UNKNOWN = "unknown"
     CANCELLED = "cancelled"
+    TERMINATED = "terminated"
     ABORTED = "aborted"
     NOT_COMMITTED = "not_committed"
     LIMIT = "limit"

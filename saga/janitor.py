@@ -1,0 +1,164 @@
+"""The janitor: finds sagas whose workflow closed without an end, and starts their recovery."""
+
+from datetime import UTC, datetime, timedelta
+
+from pydantic import Field
+from temporalio import activity, workflow
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleIntervalSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleUpdate,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+)
+from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from countermand.saga.activities import HEARTBEAT_TIMEOUT, heartbeats
+from countermand.saga.executor import SAGA_STATE
+from countermand.saga.history import RecordedStep, merged, recorded_steps
+from countermand.saga.recovery import PREFIX, RecoveryInput, RecoverySaga
+from countermand.saga.tool import declared
+from countermand.saga.types import Frozen, SagaState
+
+VISIBILITY_LAG = timedelta(minutes=1)
+"""How late a closed workflow may show up in a listing."""
+
+FULL_SWEEP_EVERY = 60
+"""One sweep in so many looks at all closed sagas that retention still holds, not only at the lately closed."""
+
+_UNENDED = {SagaState.OPEN, SagaState.COMPENSATING}
+
+
+class SweepInput(Frozen):
+    """From when on closed workflows are looked at; all of them if None. ``saga_id`` looks at one saga only."""
+
+    since: datetime | None = None
+    saga_id: str | None = None
+
+
+class Sweep(Frozen):
+    """What a sweep did."""
+
+    began: datetime
+    number: int = 1
+    examined: int = 0
+    recovered: tuple[str, ...] = ()
+    problems: tuple[str, ...] = Field(default=(), description="Sagas that could not be examined, and why.")
+
+
+async def sweep(client: Client, look: SweepInput) -> Sweep:
+    """Start the recovery of every saga that closed without an end; safe beside another janitor.
+
+    Errors of one saga do not stop the others; they are in ``problems``, and the next sweep tries again.
+    """
+    began = datetime.now(UTC)
+    query = f"SagaState IN {_quoted(*sorted(_UNENDED))} AND ExecutionStatus != 'Running'"
+    if look.since is not None:
+        query += f" AND CloseTime >= '{look.since.isoformat()}'"
+    if look.saga_id is not None:
+        query += f" AND WorkflowId IN {_quoted(look.saga_id, PREFIX + look.saga_id)}"
+    lost = {execution.id.removeprefix(PREFIX) async for execution in client.list_workflows(query)}
+    recovered: list[str] = []
+    problems: list[str] = []
+    for saga_id in sorted(lost):
+        try:
+            if await recover(client, saga_id):
+                recovered.append(saga_id)
+        except Exception as error:  # noqa: BLE001 - it is reported, and tried again by the next sweep
+            problems.append(f"{saga_id}: {type(error).__name__}: {error}")
+    return Sweep(began=began, examined=len(lost), recovered=tuple(recovered), problems=tuple(problems))
+
+
+async def recover(client: Client, saga_id: str) -> bool:
+    """Start one saga's recovery, if it needs one and has none; answers whether it was started.
+
+    It acts only when no run of the id is running (a reset leaves a terminated run beside a live one) and the newest
+    run did not reach an end; the ledgers of all runs of the id, and of earlier recoveries, are taken together.
+    """
+    newest = await client.get_workflow_handle(saga_id).describe()
+    if newest.status is WorkflowExecutionStatus.RUNNING or _state(newest) not in _UNENDED:
+        return False
+    steps = await _ledger(client, saga_id)
+    unknown = sorted({step.tool for step in steps} - set(declared()))
+    if unknown:
+        raise LookupError(f"this worker does not know the tools {', '.join(unknown)}: load the pack that has them")
+    if not steps:
+        return False
+    status = newest.status.name.lower() if newest.status else "closed"
+    lost = RecoveryInput(saga_id=saga_id, reason=f"the saga's workflow was {status}", steps=tuple(steps))
+    try:
+        await client.start_workflow(
+            RecoverySaga.run,
+            lost,
+            id=f"{PREFIX}{saga_id}",
+            task_queue=newest.task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+        )
+    except WorkflowAlreadyStartedError:
+        return False
+    return True
+
+
+async def _ledger(client: Client, saga_id: str) -> list[RecordedStep]:
+    runs: list[list[RecordedStep]] = []
+    async for run in client.list_workflows(f"WorkflowId IN {_quoted(saga_id, PREFIX + saga_id)}"):
+        history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
+        runs.append(await recorded_steps(history.events, client.data_converter))
+    return merged(runs)
+
+
+def _quoted(*values: str) -> str:
+    """A list for a visibility query; an id may be anything, so a quote in it must not end the string."""
+    return "(" + ", ".join("'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" for value in values) + ")"
+
+
+def _state(execution: WorkflowExecutionDescription) -> SagaState | None:
+    state = execution.typed_search_attributes.get(SAGA_STATE)
+    return None if state is None else SagaState(state)
+
+
+async def schedule_janitor(client: Client, *, task_queue: str, every: timedelta) -> None:
+    """Make the schedule that runs the janitor, or set its interval anew where it exists."""
+    schedule = Schedule(
+        action=ScheduleActionStartWorkflow(Janitor.run, id="janitor", task_queue=task_queue),
+        spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)]),
+        policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(minutes=1)),
+    )
+    try:
+        await client.create_schedule("janitor", schedule)
+    except ScheduleAlreadyRunningError:
+        await client.get_schedule_handle("janitor").update(lambda _: ScheduleUpdate(schedule))
+
+
+@activity.defn(name="sweep")
+async def sweep_activity(look: SweepInput) -> Sweep:
+    """``sweep`` as an activity of the janitor's workflow."""
+    async with heartbeats():
+        return await sweep(activity.client(), look)
+
+
+@workflow.defn
+class Janitor:
+    """One sweep; a Temporal Schedule runs it again and again, and hands each run its predecessor's result."""
+
+    @workflow.run
+    async def run(self) -> Sweep:
+        """Sweep what closed since the last sweep; now and then, everything."""
+        last = workflow.get_last_completion_result(Sweep) if workflow.has_last_completion_result() else None
+        number = last.number + 1 if last else 1
+        full = last is None or number % FULL_SWEEP_EVERY == 0
+        done = await workflow.execute_activity(
+            sweep_activity,
+            SweepInput(since=None if full or last is None else last.began - VISIBILITY_LAG),
+            start_to_close_timeout=timedelta(minutes=5),
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=RetryPolicy(maximum_attempts=3),
+        )
+        return done.model_copy(update={"number": number})
