@@ -17,14 +17,14 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="COUNTERMAND_", env_file=".env", extra="ignore", frozen=True)
 
-    temporal_host: str = Field("localhost:7233", description="Temporal's gRPC address, host:port.")
-    namespace: str = Field("production-transactions", description="Temporal namespace.")
-    task_queue: str = Field("agent-saga-queue", description="Task queue of sagas, sessions and tools.")
-    max_activity_retries: int = Field(3, ge=1, le=100, description="Attempts of one tool call.")
-    redis_url: str = Field("redis://localhost:6379/0", description="The context cache.")
-    world_url: str = Field("http://localhost:8700", description="The world simulator's base URL.")
-    model: str = Field("stub", description="stub[:persona], script:PATH, cassette:PATH, or langchain's provider:model.")
-    tools: str = Field("", description="Modules that register tools of one's own, comma separated.")
+    temporal_host: str = Field(default="localhost:7233", description="Temporal's gRPC address, host:port.")
+    namespace: str = Field(default="production-transactions", description="Temporal namespace.")
+    task_queue: str = Field(default="agent-saga-queue", description="Task queue of sagas, sessions and tools.")
+    max_activity_retries: int = Field(default=3, ge=1, le=100, description="Attempts of one tool call.")
+    redis_url: str = Field(default="redis://localhost:6379/0", description="The context cache.")
+    world_url: str = Field(default="http://localhost:8700", description="The world simulator's base URL.")
+    model: str = Field(default="stub", description="stub[:persona], script:PATH, cassette:PATH, or langchain's provider:model.")
+    tools: str = Field(default="", description="Modules that register tools of one's own, comma separated.")
     state_folder: Path = Field(default_factory=_state_folder, description="Embedded servers' data and logs.")
 
     @property

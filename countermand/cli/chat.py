@@ -16,11 +16,10 @@ from countermand.agents.agent_saga import TurnResult
 from countermand.agents.chat import Chat, SessionClosed, TurnLost
 from countermand.agents.models import ModelUnavailable, check_model_name
 from countermand.agents.session import MAX_TEXT, Say, TurnTicket
-from countermand.cli.console import ERROR, USAGE, CommandError, exit_code_of, say_json
+from countermand.cli.console import ERROR, USAGE, CommandError, exit_code_of, say_json, stderr, worst
 from countermand.cli.live import LiveSteps
 from countermand.client import connect
 from countermand.embedded import connected
-from countermand.plugin import CountermandPlugin
 from countermand.saga import SagaOptions
 from countermand.saga.types import ID_PATTERN
 from countermand.settings import Settings
@@ -39,8 +38,6 @@ Say what you want to order, for example:
   a medium environment in eu-west for ada@example.com at ada.example.dev, two load balancers
 Ctrl-C stops a running turn and undoes it; an empty line with Ctrl-D leaves."""
 
-_WORST_LAST = (0, 3, 4, 1)
-
 
 @chat.default
 def run(
@@ -58,7 +55,7 @@ def run(
     name = session or f"chat-{uuid.uuid4().hex[:8]}"
     chosen = model or settings.model
     _check(name, message, chosen)
-    console = Console(stderr=True)
+    console = stderr()
     # A runner of our own: the prompt is read between its runs, so that Ctrl-C means what it should in both.
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
@@ -85,11 +82,11 @@ def _check(session: str, messages: tuple[str, ...], model: str) -> None:
 
 async def _connect(stack: AsyncExitStack, settings: Settings, console: Console, *, session: str, model: str) -> Chat:
     def notify(line: str) -> None:
-        console.print(line, style="dim", highlight=False)
+        console.print(line, style="dim")
 
     endpoints = await stack.enter_async_context(connected(settings, notify=notify))
     return Chat(
-        client=await connect(endpoints, plugins=[CountermandPlugin()]),
+        client=await connect(endpoints),
         task_queue=endpoints.task_queue,
         session=session,
         model=model,
@@ -109,12 +106,12 @@ class Terminal:
 
     def say_all(self, messages: Iterable[str]) -> int:
         """Say each message in turn; answers the worst turn's exit code."""
-        return max((self._turn(text) for text in messages), key=_WORST_LAST.index, default=0)
+        return worst([self._turn(text) for text in messages])
 
     def converse(self) -> int:
         """Say what is typed until the end of the input."""
         if sys.stdin.isatty():
-            self._console.print(_WELCOME, style="dim", highlight=False)
+            self._console.print(_WELCOME, style="dim")
         return self.say_all(_typed())
 
     def _turn(self, text: str) -> int:
@@ -130,10 +127,10 @@ class Terminal:
         else:
             self._console.file.flush()
             print(result.text, flush=True)  # noqa: T201 - the answer is the program's output
-        return exit_code_of(result.saga)
+        return exit_code_of(result.saga.state)
 
     def _fail(self, message: str) -> int:
-        self._console.print(f"error: {message}", style="red", highlight=False)
+        self._console.print(f"error: {message}", style="red")
         return ERROR
 
     async def _answer(self, say: Say) -> TurnResult:

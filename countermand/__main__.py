@@ -1,0 +1,5 @@
+"""``python -m countermand``."""
+
+from countermand.cli.main import main
+
+main()

@@ -1,0 +1,50 @@
+"""``countermand recover``: what the janitor does, now."""
+
+import asyncio
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from countermand.cli.console import ERROR, say_json, stderr, stdout
+from countermand.client import connect
+from countermand.embedded import connected
+from countermand.saga.janitor import SweepInput, sweep
+from countermand.saga.recovery import PREFIX, RecoverySaga
+from countermand.settings import Settings
+
+recover = App(
+    name="recover",
+    help="""Undo what terminated or timed-out sagas left, from their histories; the janitor does so by itself.
+
+Example: countermand recover --saga chat-1a2b3c4d/t2""",
+)
+
+
+@recover.default
+async def _recover(
+    *,
+    saga: Annotated[str | None, Parameter(help="Look at this saga only.")] = None,
+    watch: Annotated[bool, Parameter(negative="", help="Sweep again every 10 seconds, until Ctrl-C.")] = False,
+    json_output: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object a sweep.")] = False,
+) -> int:
+    settings = Settings()
+    async with connected(settings, notify=lambda line: stderr().print(line, style="dim")) as endpoints:
+        client = await connect(endpoints)
+        while True:
+            done = await sweep(client, SweepInput(saga_id=saga))
+            reports = [
+                await client.get_workflow_handle_for(RecoverySaga.run, PREFIX + saga_id).result()
+                for saga_id in done.recovered
+            ]
+            if json_output:
+                sagas = [report.model_dump(mode="json") for report in reports]
+                say_json({**done.model_dump(mode="json"), "sagas": sagas})
+            else:
+                stdout().print(f"Looked at {done.examined} sagas that closed without an end, recovered {len(reports)}.")
+                for report in reports:
+                    stdout().print(f"  {report.id}: {report.state}")
+                for problem in done.problems:
+                    stderr().print(f"  {problem}", style="red")
+            if not watch:
+                return ERROR if done.problems else 0
+            await asyncio.sleep(10)

