@@ -1,6 +1,7 @@
 """Serving the world: in this process for tests, or as a process of its own."""
 
 import asyncio
+import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -34,7 +35,7 @@ class _Protocol(H11Protocol):
 class _Server(uvicorn.Server):
     """A server that says when it is ready, and ends the calls that wait when it stops."""
 
-    def __init__(self, db: Path | None, on_ready: Callable[[], None], *, signals: bool) -> None:
+    def __init__(self, db: Path | None, on_ready: Callable[[], None]) -> None:
         app = create_app(db)
         config = uvicorn.Config(
             app,
@@ -48,7 +49,6 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._simulation: Simulation = app.state.simulation
         self._on_ready = on_ready
-        self._signals = signals
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -63,11 +63,8 @@ class _Server(uvicorn.Server):
     @contextmanager
     @override
     def capture_signals(self) -> Generator[None]:
-        if not self._signals:
-            yield
-            return
-        with super().capture_signals():
-            yield
+        # uvicorn's own would raise the signal again after a clean stop, and take a test's Ctrl-C for itself.
+        yield
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -93,7 +90,7 @@ async def serve_world(db: Path | None = None, port: int = 0) -> AsyncGenerator[W
     """Serve the world in this process, on a free port unless one is given."""
     ready = asyncio.Event()
     with listen("127.0.0.1", port) as listener:
-        server = _Server(db, ready.set, signals=False)
+        server = _Server(db, ready.set)
         serving = asyncio.create_task(server.serve([listener]))
         await ready.wait()
         try:
@@ -105,4 +102,10 @@ async def serve_world(db: Path | None = None, port: int = 0) -> AsyncGenerator[W
 
 def run_world(db: Path | None, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve the world until SIGINT or SIGTERM."""
-    asyncio.run(_Server(db, on_ready, signals=True).serve([listener]))
+    asyncio.run(_serve_until_told(_Server(db, on_ready), listener))
+
+
+async def _serve_until_told(server: uvicorn.Server, listener: socket.socket) -> None:
+    for told in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(told, server.handle_exit, told, None)
+    await server.serve([listener])
