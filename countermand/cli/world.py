@@ -1,0 +1,265 @@
+"""``countermand world``: serve the world simulator, look at it, and break it.
+
+Exit codes: 0 done, 1 the world could not be reached or failed, 2 what was asked for makes no sense.
+"""
+
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import httpx
+from cyclopts import App, Parameter
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from countermand.settings import Settings
+from countermand.tools.world.control import State, list_operations, unknown_operation
+from countermand.tools.world.errors import ErrorBody
+from countermand.tools.world.faults import Fault, FaultRequest
+from countermand.tools.world.operations import OperationInfo
+from countermand.tools.world.server import listen, run_world
+from countermand.tools.world.simulation import OPERATIONS
+
+FAILED, MISUSED = 1, 2
+
+AsJson = Annotated[bool, Parameter("--json", negative=(), help="Print one JSON document instead of tables.")]
+Url = Annotated[str | None, Parameter("--url", help="The world's base URL; found by itself if not given.")]
+
+app = App(name="world", help="The world simulator: payments, inventory, cloud, DNS and mail, with their own ledger.")
+fault = App(name="fault", help="Faults: what goes wrong at the providers, and when.")
+app.command(fault)
+
+
+@app.command
+def serve(*, port: int = 8700, host: str = "127.0.0.1", db: Path | None = None) -> int:
+    """Serve the world until it is stopped.
+
+    Example: ``countermand world serve --port 8700 --db world.db``
+
+    Args:
+        port: Port to listen on; 0 takes a free one.
+        host: Address to listen on.
+        db: Database file; without one everything is forgotten at the end.
+    """
+    if db is not None and not db.parent.is_dir():
+        return _fail(f"--db: the folder {db.parent} does not exist", MISUSED)
+    try:
+        listener = listen(host, port)
+    except OSError as error:
+        return _fail(f"--port: cannot listen on {host}:{port} ({error.strerror}); choose another --port", FAILED)
+    url = f"http://{host}:{listener.getsockname()[1]}"
+    kept = f"kept in {db}" if db else "in memory"
+    run_world(db, listener, lambda: print(f"world ready at {url}, {kept}", flush=True))  # noqa: T201 - whoever starts it waits for this line
+    return 0
+
+
+@app.command
+async def state(*, as_json: AsJson = False, url: Url = None) -> int:
+    """Show every provider's tables and what stands now.
+
+    Example: ``countermand world state --json``
+    """
+    return await _ask(url, "GET", "/state", _show_state, as_json=as_json)
+
+
+@app.command
+async def reset(*, as_json: AsJson = False, url: Url = None) -> int:
+    """Empty the world: tables, ledger, idempotency keys and faults.
+
+    Example: ``countermand world reset``
+    """
+    return await _ask(url, "POST", "/reset", lambda _content: _say("the world is empty"), as_json=as_json)
+
+
+@app.command
+async def operations(*, as_json: AsJson = False) -> int:
+    """List the operations on which faults can be set.
+
+    Example: ``countermand world operations``
+    """
+    listed = list_operations()
+    if as_json:
+        _say_json(TypeAdapter(list[OperationInfo]).dump_json(listed).decode())
+        return 0
+    rows = [(known.name, known.method, "effect" if known.effect else "read", *known.undone_by) for known in listed]
+    _table("Operations", ("operation", "method", "class", "undone by", "or by"), rows)
+    return 0
+
+
+@fault.command
+async def add(
+    *,
+    operation: str,
+    kind: str,
+    effect: Literal["before", "after"] = "before",
+    nth: int | None = None,
+    times: int | None = None,
+    probability: float = 1.0,
+    seed: int = 0,
+    delay: float = 1.0,
+    retry_after: int | None = None,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> int:
+    """Set a fault; without ``--nth``, ``--times`` or ``--probability`` it strikes every call.
+
+    Example: ``countermand world fault add --operation dns.register --kind http_503 --effect after --nth 2``
+
+    Args:
+        operation: Where: ``provider.verb``, see ``countermand world operations``.
+        kind: What: http_NNN, hang, slow, drop, reset or decline.
+        effect: Whether the call fails before its effect, or has it and then the answer is spoilt.
+        nth: Strike at the n-th call from now.
+        times: Strike that many times at most.
+        probability: Share of the calls to strike, above 0 up to 1.
+        seed: Seed of the draws, so that a run can be repeated.
+        delay: Seconds that ``slow`` waits.
+        retry_after: Retry-After header of an http_NNN answer, in seconds.
+        as_json: Print one JSON document.
+        url: The world's base URL.
+    """
+    if operation not in OPERATIONS:
+        return _fail(f"--operation: {unknown_operation(operation)}", MISUSED)
+    try:
+        wanted = FaultRequest(
+            operation=operation,
+            kind=kind,
+            effect=effect,
+            nth=nth,
+            times=times,
+            probability=probability,
+            seed=seed,
+            delay_s=delay,
+            retry_after_s=retry_after,
+        )
+    except ValidationError as error:
+        problem = error.errors()[0]
+        option = str(problem["loc"][0]).removesuffix("_s").replace("_", "-")
+        return _fail(f"--{option}: {problem['msg'].removeprefix('Value error, ')}", MISUSED)
+    body: JsonValue = wanted.model_dump(mode="json")
+    return await _ask(url, "POST", "/faults", _show_fault, as_json=as_json, body=body)
+
+
+@fault.command(name="list")
+async def list_(*, as_json: AsJson = False, url: Url = None) -> int:
+    """List the faults that are set, and how often each has struck.
+
+    Example: ``countermand world fault list``
+    """
+    return await _ask(url, "GET", "/faults", _show_faults, as_json=as_json)
+
+
+@fault.command
+async def clear(fault_id: int | None = None, *, as_json: AsJson = False, url: Url = None) -> int:
+    """Take one fault away by its id, or all.
+
+    Example: ``countermand world fault clear``
+    """
+    path = "/faults" if fault_id is None else f"/faults/{fault_id}"
+    return await _ask(url, "DELETE", path, lambda _content: _say("cleared"), as_json=as_json)
+
+
+@asynccontextmanager
+async def _base(url: str | None) -> AsyncGenerator[str]:
+    if url is not None:
+        yield url
+        return
+    # Starting servers is not needed, nor its imports paid for, where the address is given.
+    from countermand.embedded import connected  # noqa: PLC0415 - see above
+
+    async with connected(Settings()) as endpoints:
+        yield endpoints.world_url
+
+
+async def _ask(
+    url: str | None,
+    method: str,
+    path: str,
+    show: Callable[[bytes], None],
+    *,
+    as_json: bool,
+    body: JsonValue = None,
+) -> int:
+    """Ask the world, and show its answer; the command's exit code."""
+    async with _base(url) as base, httpx.AsyncClient(timeout=30) as client:
+        try:
+            answer = await client.request(method, f"{base.rstrip('/')}{path}", json=body)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            why = str(error) or type(error).__name__
+            return _fail(f"the world at {base} does not answer ({why}); start one: countermand world serve", FAILED)
+        if answer.is_client_error:
+            return _fail(ErrorBody.model_validate_json(answer.content).error.message, MISUSED)
+        if answer.is_error:
+            return _fail(f"the world at {base} failed with HTTP {answer.status_code}; its log says why", FAILED)
+        if as_json:
+            _say_json(answer.text)
+        else:
+            show(answer.content)
+        return 0
+
+
+def _show_state(content: bytes) -> None:
+    shown = State.model_validate_json(content)
+    standing = [
+        (effect.provider, effect.kind, effect.id, effect.key, _money(effect.amount, effect.currency))
+        for effect in shown.standing
+    ]
+    _table("Standing", ("provider", "kind", "id", "key", "amount"), standing)
+    stock = [
+        (plan.plan, str(plan.stock), _money(plan.price.amount, plan.price.currency)) for plan in shown.inventory.plans
+    ]
+    _table("Stock", ("plan", "units", "price"), stock)
+    ledger = [
+        (str(row.seq), row.operation, row.direction, row.id, row.key or "", _money(row.amount, row.currency))
+        for row in shown.ledger
+    ]
+    _table("Ledger", ("seq", "operation", "direction", "id", "key", "amount"), ledger)
+
+
+def _show_fault(content: bytes) -> None:
+    set_now = Fault.model_validate_json(content)
+    _say(f"fault {set_now.id} set: {set_now.kind} {set_now.effect} {set_now.operation}")
+
+
+def _show_faults(content: bytes) -> None:
+    rows = [
+        (str(set_.id), set_.operation, set_.kind, set_.effect, _when(set_), str(set_.seen), str(set_.fired))
+        for set_ in TypeAdapter(list[Fault]).validate_json(content)
+    ]
+    _table("Faults", ("id", "operation", "kind", "effect", "when", "seen", "fired"), rows)
+
+
+def _when(set_: Fault) -> str:
+    parts = [
+        f"from call {set_.nth}" if set_.nth else "every call",
+        f"{set_.times} times" if set_.times else ("once" if set_.nth else ""),
+        f"p={set_.probability} seed={set_.seed}" if set_.probability < 1 else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _money(amount: int | None, currency: str | None) -> str:
+    return "" if amount is None else f"{amount / 100:.2f} {(currency or '').upper()}"
+
+
+def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    table = Table(*columns, title=f"{title} ({len(rows)})", title_justify="left")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _say(text: str) -> None:
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _say_json(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _fail(message: str, code: int) -> int:
+    Console(stderr=True).print(f"countermand world: {message}", markup=False, highlight=False, soft_wrap=True)
+    return code
