@@ -7,6 +7,12 @@ from countermand.saga.types import ID_PATTERN, Frozen
 CONFIRMED = "The customer has confirmed in advance."
 """The line of the instructions that lets an agent place an order without asking again."""
 
+REMINDER = (
+    "Steps of this transaction stand, but it is not committed. Call commit if the order is complete, or abort; "
+    "if you end the turn now, everything is undone."
+)
+"""What an agent is told, once, that ends its turn while uncommitted effects stand."""
+
 _ORDER_DESK = """\
 You are the order desk of a company that sells hosted environments. You take an order in plain words, ask for what is
 missing (plan, region, e-mail, host name), quote it with quote_order, and tell the customer the price. You place it only

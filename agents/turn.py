@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError
 
 from countermand.agents.builtin import BUILTINS, Abort, UndoTo
 from countermand.agents.messages import answer, complaint, refusal
-from countermand.agents.team import Agent, Team
+from countermand.agents.team import REMINDER, Agent, Team
 from countermand.agents.think import ThinkRequest, Thought, think
 from countermand.cache.types import ContextRef
 from countermand.saga import Cause, CauseKind, Saga, SagaFailed, SagaOptions, SagaState, ToolRefused, ToolUnavailable
@@ -22,11 +22,6 @@ MAX_THOUGHTS = 40
 MAX_CALLS = 16
 MAX_REFUSALS = 6
 """How often a turn may think, how many calls one message may hold, how many refusals a turn may collect."""
-
-REMINDER = (
-    "Steps of this transaction stand, but it is not committed. Call commit if the order is complete, or abort; "
-    "if you end the turn now, everything is undone."
-)
 
 
 class TurnInput(Frozen):

@@ -23,7 +23,9 @@ class Settings(BaseSettings):
     max_activity_retries: int = Field(default=3, ge=1, le=100, description="Attempts of one tool call.")
     redis_url: str = Field(default="redis://localhost:6379/0", description="The context cache.")
     world_url: str = Field(default="http://localhost:8700", description="The world simulator's base URL.")
-    model: str = Field(default="stub", description="stub[:persona], script:PATH, cassette:PATH, or langchain's provider:model.")
+    model: str = Field(
+        default="stub", description="stub[:persona], script:PATH, cassette:PATH, or langchain's provider:model."
+    )
     tools: str = Field(default="", description="Modules that register tools of one's own, comma separated.")
     state_folder: Path = Field(default_factory=_state_folder, description="Embedded servers' data and logs.")
 

@@ -22,7 +22,7 @@ app.command("countermand.cli.chat:chat", name="chat")
 app.command("countermand.cli.up:up", name="up")
 app.command("countermand.cli.up:down", name="down")
 app.command("countermand.cli.worker:worker", name="worker")
-app.command("countermand.cli.world:world", name="world")
+app.command("countermand.cli.world:app", name="world")
 app.command("countermand.cli.recover:recover", name="recover")
 
 

@@ -1,0 +1,218 @@
+"""The order desk's policy, as the stub plays it: what to do next, from what was said and what the tools answered."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from pydantic import JsonValue
+
+from countermand.agents.orders import HELP, NO, ORDERING, REVOKE, YES, details, understand
+from countermand.agents.team import CONFIRMED, REMINDER
+from countermand.tools.inventory import Quote
+
+Call = tuple[str, dict[str, JsonValue]]
+Result = dict[str, JsonValue]
+
+_WHO = (
+    "I am Countermand's stub model: no language model, but enough to run the order desk. Tell me plan (small, medium, "
+    "large), region (eu-west, eu-north, us-east, ap-south), your e-mail and a host name, for example: a medium "
+    "environment in eu-west for ada@example.com at ada.example.dev, two load balancers."
+)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the model answers: text, or calls."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+
+
+@dataclass
+class Desk:
+    """What the desk knows of the conversation.
+
+    Attributes:
+        confirmed: Whether the customer confirmed in advance.
+        offered: The tools that the desk holds.
+        asked: The customer's messages about the order at hand.
+        quote: The quote that stands, if any.
+        results: What the tools answered in this turn, by tool, in order.
+        error: Why the last calls were refused, if one was.
+        last: The last message.
+    """
+
+    confirmed: bool = False
+    offered: tuple[str, ...] = ()
+    asked: list[str] = field(default_factory=list)
+    quote: Quote | None = None
+    results: dict[str, list[Result]] = field(default_factory=dict)
+    error: str = ""
+    last: BaseMessage | None = None
+
+
+def read(messages: Sequence[BaseMessage], offered: tuple[str, ...]) -> Desk:
+    """The desk's knowledge, from the whole conversation."""
+    desk = Desk(offered=offered, last=messages[-1] if messages else None)
+    for message in messages:
+        match message:
+            case SystemMessage():
+                desk.confirmed = CONFIRMED in message.text
+            case HumanMessage() if message.text != REMINDER:
+                if "commit" in desk.results:
+                    desk.asked, desk.quote = [], None
+                desk.asked.append(message.text)
+                desk.results, desk.error = {}, ""
+            case ToolMessage(status="error"):
+                desk.error = message.text
+            case ToolMessage():
+                desk.error = ""
+                result: Result = json.loads(message.text)
+                desk.results.setdefault(message.name or "", []).append(result)
+                if message.name == "quote_order":
+                    desk.quote = Quote.model_validate(result)
+            case AIMessage() if message.text.startswith("Rolled back"):
+                desk.quote, desk.results = None, {}
+            case _:
+                pass
+    return desk
+
+
+def order(desk: Desk) -> Reply:
+    """What a careful desk does next."""
+    if desk.error:
+        return _refused(desk)
+    if isinstance(desk.last, ToolMessage) or (isinstance(desk.last, HumanMessage) and desk.last.text == REMINDER):
+        return _go_on(desk)
+    return _listen(desk, desk.asked[-1] if desk.asked else "")
+
+
+def _refused(desk: Desk) -> Reply:
+    done = set(desk.results) - {"quote_order"}
+    if done:
+        return Reply(calls=(("abort", {"reason": desk.error[:500]}),))
+    return Reply(f"I could not do that: {desk.error}")
+
+
+def _listen(desk: Desk, said: str) -> Reply:
+    if REVOKE.search(said):
+        if "revoke_order" in desk.offered:
+            return Reply(calls=(("revoke_order", {}),))
+        return Reply("I can't take back an order that was placed.")
+    named = details(said)
+    if desk.quote is not None and not named:
+        if YES.search(said):
+            return _place(desk, desk.quote)
+        if NO.search(said):
+            return Reply("Nothing was placed. Tell me what to change, or say yes to place it as quoted.")
+    draft = understand(desk.asked)
+    if not named and not ORDERING.search(said):
+        wanted = draft.missing()
+        if HELP.search(said) or len(wanted) in {0, 4}:
+            return Reply(_WHO)
+        return Reply(f"For your order I still need {_listed(wanted)}.")
+    if problems := draft.problems():
+        return Reply("I can't order it so: " + "; ".join(problems))
+    if wanted := draft.missing():
+        return Reply(f"Gladly. I still need {_listed(wanted)}.")
+    return Reply(calls=(("quote_order", draft.order().model_dump(mode="json")),))
+
+
+def _go_on(desk: Desk) -> Reply:
+    if "revoke_order" in desk.results:
+        return Reply("The order was taken back; what can't be undone, like a mail, is listed with it.")
+    if desk.quote is None:
+        return Reply(_WHO)
+    if set(desk.results) == {"quote_order"} and not desk.confirmed:
+        return Reply(_told(desk.quote))
+    return _place(desk, desk.quote)
+
+
+def _place(desk: Desk, quote: Quote) -> Reply:
+    """The next calls of an order; ids come from what the tools answered, and from nowhere else."""
+    done = desk.results
+    draft = understand(desk.asked)
+    quoted: dict[str, JsonValue] = {"quote_id": quote.quote_id}
+    if "reserve_stock" not in done:
+        return Reply(calls=(("reserve_stock", quoted),))
+    if "authorize_payment" not in done:
+        card: dict[str, JsonValue] = {"card_token": draft.card} if draft.card else {}
+        return Reply(calls=(("authorize_payment", quoted | card),))
+    if "provision_cluster" not in done:
+        return Reply(calls=(("provision_cluster", quoted),))
+    if "create_load_balancer" not in done:
+        cluster = done["provision_cluster"][0]["cluster_id"]
+        return Reply(calls=(("create_load_balancer", {"cluster_id": cluster}),) * quote.order.load_balancers)
+    if "register_domain_route" not in done:
+        ids: list[JsonValue] = [balancer["load_balancer_id"] for balancer in done["create_load_balancer"]]
+        route: dict[str, JsonValue] = {"hostname": quote.order.hostname, "load_balancer_ids": ids}
+        return Reply(calls=(("register_domain_route", route),))
+    if "capture_payment" not in done:
+        payment = done["authorize_payment"][0]["payment_id"]
+        return Reply(calls=(("capture_payment", {"payment_id": payment}),))
+    if "send_confirmation" not in done:
+        return Reply(calls=(("send_confirmation", quoted),))
+    if "commit" not in done:
+        return Reply(calls=(("commit", {}),))
+    cluster = done["provision_cluster"][0]["cluster_id"]
+    return Reply(
+        f"Placed: {_words(quote)} for {_money(quote)}. Cluster {cluster}, answering at {quote.order.hostname}; "
+        f"a confirmation went to {quote.order.email}."
+    )
+
+
+def _told(quote: Quote) -> str:
+    lines = "\n".join(
+        f"  {line.quantity} x {line.item}: {line.price.amount / 100:,.2f} {line.price.currency.upper()}"
+        for line in quote.lines
+    )
+    return (
+        f"{_words(quote)}:\n{lines}\nTotal: {_money(quote)}.\n"
+        "Say yes, and I reserve, charge and provision it; if anything fails on the way, all of it is undone."
+    )
+
+
+def _words(quote: Quote) -> str:
+    order_ = quote.order
+    return f"{order_.quantity} {order_.plan} in {order_.region} with {order_.load_balancers} load balancer(s)"
+
+
+def _money(quote: Quote) -> str:
+    return f"{quote.total.amount / 100:,.2f} {quote.total.currency.upper()}"
+
+
+def _listed(things: list[str]) -> str:
+    return things[0] if len(things) == 1 else ", ".join(things[:-1]) + " and " + things[-1]
+
+
+def looping(desk: Desk) -> Reply:
+    """Quotes for ever."""
+    draft = understand(desk.asked)
+    return order(desk) if draft.missing() else Reply(calls=(("quote_order", draft.order().model_dump(mode="json")),))
+
+
+def forgetful(desk: Desk) -> Reply:
+    """Does everything, and never commits."""
+    reply = order(desk)
+    return Reply("All done, I think.") if reply.calls == (("commit", {}),) else reply
+
+
+def careless(desk: Desk) -> Reply:
+    """Gets the first call of a turn wrong, and mends it."""
+    if desk.error and not desk.results:
+        desk.error = ""
+        return order(desk) if isinstance(desk.last, HumanMessage) else _listen(desk, desk.asked[-1])
+    reply = order(desk)
+    if reply.calls and not desk.results and isinstance(desk.last, HumanMessage):
+        return Reply(calls=((reply.calls[0][0], {"quote": "?"}),))
+    return reply
+
+
+PERSONAS: dict[str, Callable[[Desk], Reply]] = {
+    "order": order,
+    "careless": careless,
+    "looping": looping,
+    "forgetful": forgetful,
+}
+"""The stub's ways to behave; all but the first are for tests of what keeps them harmless."""

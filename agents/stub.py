@@ -1,0 +1,50 @@
+"""The stub: a deterministic chat model that runs the order desk without a language model."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import ToolCall as ModelCall
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from typing_extensions import override
+
+from countermand.agents.desk import PERSONAS, read
+
+
+class StubModel(BaseChatModel):
+    """Answers as the order desk would; decides only from the messages and the tools it is given."""
+
+    persona: str = "order"
+    offered: tuple[str, ...] = ()
+
+    @property
+    @override
+    def _llm_type(self) -> str:
+        return "countermand-stub"
+
+    @override
+    def bind_tools(
+        self, tools: Sequence[dict[str, Any] | type | Any], *, tool_choice: str | None = None, **kwargs: Any
+    ) -> Runnable[Any, AIMessage]:
+        names = tuple(str(convert_to_openai_tool(tool)["function"]["name"]) for tool in tools)
+        return self.model_copy(update={"offered": names})
+
+    @override
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        reply = PERSONAS[self.persona](read(messages, self.offered))
+        # The place in the conversation makes ids unique without anything random.
+        calls = [
+            ModelCall(name=name, args=args, id=f"stub-{len(messages)}-{number}", type="tool_call")
+            for number, (name, args) in enumerate(reply.calls, start=1)
+        ]
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(content=reply.text, tool_calls=calls))])
