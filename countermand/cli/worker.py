@@ -11,6 +11,7 @@ from countermand.cli.console import say_json
 from countermand.client import connect
 from countermand.embedded import connected
 from countermand.settings import Settings
+from countermand.tools.registry import load_tools
 from countermand.worker import build_worker
 
 worker = App(
@@ -29,6 +30,7 @@ async def _worker(
     ready_file: Annotated[Path | None, Parameter(show=False)] = None,
 ) -> int:
     settings = Settings()
+    load_tools(settings.tools)
     stop = asyncio.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)

@@ -1,0 +1,70 @@
+"""The world as a test sees it: its own ledger, which is the only judge, and its faults."""
+
+from dataclasses import dataclass
+
+import httpx
+from pydantic import JsonValue, TypeAdapter
+
+from countermand.tools.world.control import State
+from countermand.tools.world.faults import Fault
+from countermand.tools.world.ledger import LedgerEntry, Standing
+
+
+@dataclass(frozen=True)
+class WorldUnderTest:
+    """A running world.
+
+    Args:
+        url: Its base URL.
+    """
+
+    url: str
+
+    async def state(self) -> State:
+        """Everything: each provider's tables, what stands, and the ledger."""
+        return State.model_validate_json(await self._call("GET", "/state"))
+
+    async def standing(self) -> list[Standing]:
+        """The effects that stand now; empty when the world is net zero."""
+        return (await self.state()).standing
+
+    async def ledger(self) -> list[LedgerEntry]:
+        """Every effect that ever happened, in order."""
+        return (await self.state()).ledger
+
+    async def done(self) -> list[str]:
+        """The operations that had an effect, in order."""
+        return [entry.operation for entry in await self.ledger()]
+
+    async def fault(self, operation: str, kind: str, **how: JsonValue) -> Fault:
+        """Break an operation; ``how`` is effect, nth, times, probability, seed, delay_s, retry_after_s."""
+        return Fault.model_validate_json(
+            await self._call("POST", "/faults", {"operation": operation, "kind": kind, **how})
+        )
+
+    async def fired(self, fault: Fault) -> int:
+        """How often a fault struck."""
+        listed = await self._call("GET", "/faults")
+        return sum(one.fired for one in _FAULTS.validate_json(listed) if one.id == fault.id)
+
+    async def clear_faults(self) -> None:
+        """Mend everything."""
+        await self._call("DELETE", "/faults")
+
+    async def seed(self, **stage: JsonValue) -> None:
+        """Set the stage: delays, quotas, stock, records that stand before anybody calls."""
+        await self._call("POST", "/seed", stage)
+
+    async def reset(self) -> None:
+        """Empty the world."""
+        await self._call("POST", "/reset", {})
+
+    async def _call(self, method: str, path: str, body: dict[str, JsonValue] | None = None) -> bytes:
+        async with httpx.AsyncClient(base_url=self.url, timeout=30) as client:
+            response = await client.request(method, path, json=body)
+        if response.is_error:
+            raise AssertionError(f"{method} {path}: {response.text}")
+        return response.content
+
+
+_FAULTS = TypeAdapter(list[Fault])
