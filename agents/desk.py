@@ -1,13 +1,13 @@
 """The order desk's policy, as the stub plays it: what to do next, from what was said and what the tools answered."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from pydantic import JsonValue
 
-from countermand.agents.orders import HELP, NO, ORDERING, REVOKE, YES, details, understand
+from countermand.agents.orders import HELP, NO, ORDERING, REVOKE, YES, Draft, details, understand
 from countermand.agents.team import CONFIRMED, REMINDER
 from countermand.tools.inventory import Quote
 
@@ -96,26 +96,24 @@ def _refused(desk: Desk) -> Reply:
 
 
 def _listen(desk: Desk, said: str) -> Reply:
-    if REVOKE.search(said):
-        if "revoke_order" in desk.offered:
-            return Reply(calls=(("revoke_order", {}),))
-        return Reply("I can't take back an order that was placed.")
     named = details(said)
-    if desk.quote is not None and not named:
-        if YES.search(said):
-            return _place(desk, desk.quote)
-        if NO.search(said):
-            return Reply("Nothing was placed. Tell me what to change, or say yes to place it as quoted.")
-    draft = understand(desk.asked)
-    if not named and not ORDERING.search(said):
-        wanted = draft.missing()
-        if HELP.search(said) or len(wanted) in {0, 4}:
-            return Reply(_WHO)
-        return Reply(f"For your order I still need {_listed(wanted)}.")
+    if REVOKE.search(said):
+        can = "revoke_order" in desk.offered
+        return Reply(calls=(("revoke_order", {}),)) if can else Reply("I can't take back an order that was placed.")
+    if desk.quote is not None and not named and YES.search(said):
+        return _place(desk, desk.quote)
+    if desk.quote is not None and not named and NO.search(said):
+        return Reply("Nothing was placed. Tell me what to change, or say yes to place it as quoted.")
+    if not named and (HELP.search(said) or not (ORDERING.search(said) or any(map(details, desk.asked)))):
+        return Reply(_WHO)
+    return _quote(understand(desk.asked))
+
+
+def _quote(draft: Draft) -> Reply:
     if problems := draft.problems():
-        return Reply("I can't order it so: " + "; ".join(problems))
+        return Reply("I can't order it so: " + "; ".join(problems.values()))
     if wanted := draft.missing():
-        return Reply(f"Gladly. I still need {_listed(wanted)}.")
+        return Reply(f"Gladly. For your order I still need {_listed(wanted)}.")
     return Reply(calls=(("quote_order", draft.order().model_dump(mode="json")),))
 
 
@@ -131,35 +129,31 @@ def _go_on(desk: Desk) -> Reply:
 
 def _place(desk: Desk, quote: Quote) -> Reply:
     """The next calls of an order; ids come from what the tools answered, and from nowhere else."""
-    done = desk.results
-    draft = understand(desk.asked)
-    quoted: dict[str, JsonValue] = {"quote_id": quote.quote_id}
-    if "reserve_stock" not in done:
-        return Reply(calls=(("reserve_stock", quoted),))
-    if "authorize_payment" not in done:
-        card: dict[str, JsonValue] = {"card_token": draft.card} if draft.card else {}
-        return Reply(calls=(("authorize_payment", quoted | card),))
-    if "provision_cluster" not in done:
-        return Reply(calls=(("provision_cluster", quoted),))
-    if "create_load_balancer" not in done:
-        cluster = done["provision_cluster"][0]["cluster_id"]
-        return Reply(calls=(("create_load_balancer", {"cluster_id": cluster}),) * quote.order.load_balancers)
-    if "register_domain_route" not in done:
-        ids: list[JsonValue] = [balancer["load_balancer_id"] for balancer in done["create_load_balancer"]]
-        route: dict[str, JsonValue] = {"hostname": quote.order.hostname, "load_balancer_ids": ids}
-        return Reply(calls=(("register_domain_route", route),))
-    if "capture_payment" not in done:
-        payment = done["authorize_payment"][0]["payment_id"]
-        return Reply(calls=(("capture_payment", {"payment_id": payment}),))
-    if "send_confirmation" not in done:
-        return Reply(calls=(("send_confirmation", quoted),))
-    if "commit" not in done:
-        return Reply(calls=(("commit", {}),))
-    cluster = done["provision_cluster"][0]["cluster_id"]
+    for name, args in _steps(desk, quote):
+        if name not in desk.results:
+            times = quote.order.load_balancers if name == "create_load_balancer" else 1
+            return Reply(calls=((name, args),) * times)
+    cluster = desk.results["provision_cluster"][0]["cluster_id"]
     return Reply(
         f"Placed: {_words(quote)} for {_money(quote)}. Cluster {cluster}, answering at {quote.order.hostname}; "
         f"a confirmation went to {quote.order.email}."
     )
+
+
+def _steps(desk: Desk, quote: Quote) -> Iterator[Call]:
+    """The calls that place an order, in their order; each is asked for only when those before it are answered."""
+    done = desk.results
+    quoted: dict[str, JsonValue] = {"quote_id": quote.quote_id}
+    card = understand(desk.asked).card
+    yield "reserve_stock", quoted
+    yield "authorize_payment", quoted | ({"card_token": card} if card else {})
+    yield "provision_cluster", quoted
+    yield "create_load_balancer", {"cluster_id": done["provision_cluster"][0]["cluster_id"]}
+    ids: list[JsonValue] = [balancer["load_balancer_id"] for balancer in done["create_load_balancer"]]
+    yield "register_domain_route", {"hostname": quote.order.hostname, "load_balancer_ids": ids}
+    yield "capture_payment", {"payment_id": done["authorize_payment"][0]["payment_id"]}
+    yield "send_confirmation", quoted
+    yield "commit", {}
 
 
 def _told(quote: Quote) -> str:
@@ -189,7 +183,7 @@ def _listed(things: list[str]) -> str:
 def looping(desk: Desk) -> Reply:
     """Quotes for ever."""
     draft = understand(desk.asked)
-    return order(desk) if draft.missing() else Reply(calls=(("quote_order", draft.order().model_dump(mode="json")),))
+    return order(desk) if draft.missing() else _quote(draft)
 
 
 def forgetful(desk: Desk) -> Reply:

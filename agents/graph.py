@@ -51,10 +51,11 @@ async def _remind(state: TurnState, runtime: Runtime[Turn]) -> TurnState:  # noq
     return {"messages": [reminder] if reminder else []}
 
 
-def _after_agent(state: TurnState) -> Literal["tools", "remind"]:
+# Routers are coroutines, since LangGraph runs plain functions in threads, and a workflow has none.
+async def _after_agent(state: TurnState) -> Literal["tools", "remind"]:
     last = state["messages"][-1]
     return "tools" if isinstance(last, AIMessage) and last.tool_calls else "remind"
 
 
-def _after_reminder(state: TurnState) -> str:
+async def _after_reminder(state: TurnState) -> str:
     return END if isinstance(state["messages"][-1], AIMessage) else "agent"

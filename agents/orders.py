@@ -13,60 +13,40 @@ from countermand.tools.inventory import Plan, QuoteOrder, Region
 PLANS: tuple[str, ...] = get_args(Plan)
 REGIONS: tuple[str, ...] = get_args(Region)
 
-_NUMBERS = {
-    word: number
-    for number, words in enumerate(
-        (
-            "zero no none",
-            "one a an single",
-            "two couple both",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-        )
-    )
-    for word in words.split()
-}
-_NUMBER = r"(?P<n>[-+]?\d[\d,._]*(?:\^\d+|e\d+)?|" + "|".join(_NUMBERS) + r")"
-_EMAIL = re.compile(r"[^\s,;<>()]*@[^\s,;<>()]*")
-_HOST = re.compile(
-    r"\b(?:https?://)?((?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)+[a-z][a-z0-9-]*[a-z0-9])\b", re.IGNORECASE
-)
-_BALANCERS = re.compile(_NUMBER + r"\s+(?:\w+\s+)?(?:load[\s-]*balancers?|lbs?)\b", re.IGNORECASE)
-_QUANTITY = re.compile(
-    r"(?:quantity|qty|count)(?:\s+(?:of|is|to))?\s*[:=]?\s*"
-    + _NUMBER.replace("?P<n>", "?P<q>")
-    + r"|"
-    + _NUMBER
-    + r"\s+(?:machines?|nodes?|servers?|(?:(?:small|medium|large)\s+)?environments\b)",
-    re.IGNORECASE,
+_WORDS = "zero no none|one a an single|two couple both|three|four|five|six|seven|eight|nine|ten"
+_NUMBERS = {word: number for number, words in enumerate(_WORDS.split("|")) for word in words.split()}
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.IGNORECASE | re.VERBOSE)
+
+
+_NUMBER = r"[-+]?\d[\d,._]*(?:\^\d+|e\d+)?|" + "|".join(_NUMBERS)
+_EMAIL = _pattern(r"[^\s,;<>()]*@[^\s,;<>()]*")
+_HOST = _pattern(r"\b(?:https?://)?((?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)+[a-z][a-z0-9-]*[a-z0-9])\b")
+_HOST_AFTER = _pattern(r"\b(?:host(?:\s*name)?|domain)\s+(?:is\s+|name\s+is\s+|to\s+)?[\"']?([^\s,;\"']+)")
+_BALANCERS = _pattern(rf"({_NUMBER})\s+(?:\w+\s+)?(?:load[\s-]*balancers?|lbs?)\b")
+_QUANTITY = _pattern(
+    rf"""(?:quantity|qty|count)(?:\s+(?:of|is|to))?\s*[:=]?\s*({_NUMBER})
+    | ({_NUMBER})\s+(?:machines?|nodes?|servers?|(?:(?:small|medium|large)\s+)?environments\b)"""
 )
 _CARD = re.compile(r"\btok_[A-Za-z0-9_]+")
-_HOST_AFTER = re.compile(
-    r"\b(?:host(?:\s*name)?|domain)\s+(?:is\s+|name\s+is\s+|to\s+)?[\"']?([^\s,;\"']+)", re.IGNORECASE
-)
-_REGION_AFTER = re.compile(r"\bregion\s+(?:is\s+|to\s+)?([a-z]+[\s-]?[a-z0-9]*)", re.IGNORECASE)
-_PLAN_AFTER = re.compile(
-    r"\b(?:plan|size)\s+(?:is\s+|to\s+)?([a-z]+)|\ba[n]?\s+(\w+)\s+(?:environment|plan|cluster)\b", re.IGNORECASE
-)
+_REGION = _pattern(r"\b([a-z]{2,3})[\s_-]?(west|north|east|south|[a-z]{3,6})(?:-?\d)?\b")
+_REGION_AFTER = _pattern(r"\bregion\s+(?:is\s+|to\s+)?([a-z]+[\s-]?[a-z0-9]*)")
+_PLAN_AFTER = _pattern(r"\b(?:plan|size)\s+(?:is\s+|to\s+)?([a-z]+) | \ban?\s+(\w+)\s+(?:environment|plan|cluster)\b")
+_NOT = _pattern(r"\b(?:not|instead\s+of|rather\s+than|no\s+longer|isn'?t)\s+(?:at\s+|in\s+|a\s+|the\s+)?$")
 
-YES = re.compile(
-    r"^\W*(yes|yep|yeah|yup|sure|ok(ay)?|please do|go ahead|go for it|do it|place( it| the order)?|confirm(ed)?|i confirm|"
-    r"sounds? good|looks? good|perfect|that'?s (right|fine|good|correct)|agreed|proceed|buy it|order it)\b",
-    re.IGNORECASE,
+YES = _pattern(
+    r"""^\W*(yes|yep|yeah|yup|sure|ok(ay)?|please\s+do|go\s+ahead|go\s+for\s+it|do\s+it|place(\s+it|\s+the\s+order)?|
+    confirm(ed)?|i\s+confirm|sounds?\s+good|looks?\s+good|perfect|that'?s\s+(right|fine|good|correct)|agreed|proceed|
+    buy\s+it|order\s+it)\b"""
 )
-NO = re.compile(r"^\W*(no|nope|not yet|don'?t|do not|never ?mind|cancel|stop|forget it|wait)\b", re.IGNORECASE)
-REVOKE = re.compile(
-    r"\b(cancel|undo|revoke|countermand|take back|reverse)\b.*\b(order|it|that)\b.*\b(just|placed|last|made|bought)\b",
-    re.IGNORECASE,
+NO = _pattern(r"^\W*(no|nope|not\s+yet|don'?t|do\s+not|never\s*mind|cancel|stop|forget\s+it|wait)\b")
+REVOKE = _pattern(
+    r"\b(cancel|undo|revoke|countermand|take\s+back|reverse)\b.*\b(order|it|that)\b.*\b(just|placed|last|made|bought)\b"
 )
-ORDERING = re.compile(r"\b(environments?|enviroments?|clusters?|hosting|load[\s-]*balancers?|plan)\b", re.IGNORECASE)
-HELP = re.compile(r"\b(help|who are you|what can you do|hello|hi|hey)\b", re.IGNORECASE)
+ORDERING = _pattern(r"\b(environments?|enviroments?|clusters?|hosting|load[\s-]*balancers?|plan)\b")
+HELP = _pattern(r"\b(help|who\s+are\s+you|what\s+can\s+you\s+do|hello|hi|hey)\b")
 
 
 class Draft(Frozen):
@@ -76,8 +56,8 @@ class Draft(Frozen):
     region: str | None = None
     email: str | None = None
     hostname: str | None = None
-    load_balancers: int = 1
-    quantity: int = 1
+    load_balancers: int | None = None
+    quantity: int | None = None
     card: str | None = None
 
     def missing(self) -> list[str]:
@@ -92,27 +72,28 @@ class Draft(Frozen):
 
     def order(self) -> QuoteOrder:
         """The order, checked. Raises pydantic's ``ValidationError``."""
-        return QuoteOrder.model_validate(self.model_dump(exclude={"card"}))
+        return QuoteOrder.model_validate(self.model_dump(exclude={"card"}, exclude_none=True))
 
-    def problems(self) -> list[str]:
-        """What was said but can't be ordered, a line a field."""
-        said = {name: value for name, value in self.model_dump(exclude={"card"}).items() if value is not None}
+    def problems(self) -> dict[str, str]:
+        """What was said but can't be ordered, by field, and why."""
+        said = self.model_dump(exclude={"card"}, exclude_none=True)
         try:
             QuoteOrder.model_validate(said)
         except ValidationError as error:
-            return [
-                f"{'.'.join(map(str, one['loc']))} {said[str(one['loc'][0])]!r}: {one['msg']}"
+            return {
+                str(one["loc"][0]): f"{one['loc'][0]} {said[str(one['loc'][0])]!r}: {one['msg']}"
                 for one in error.errors()
                 if str(one["loc"][0]) in said
-            ]
-        return []
+            }
+        return {}
 
 
 def understand(messages: Iterable[str]) -> Draft:
     """What the messages say of one order; what is said later corrects what was said before."""
     draft = Draft()
     for message in messages:
-        draft = draft.model_copy(update=details(message))
+        # What could not be ordered was told to the customer then, and is no part of the order now.
+        draft = draft.model_copy(update=dict.fromkeys(draft.problems(), None) | details(message))
     return draft
 
 
@@ -131,10 +112,10 @@ def details(message: str) -> dict[str, str | int]:
         found["hostname"] = named_host[1].rstrip(".!?")
     rest = _HOST.sub(" ", rest)
     if (balancers := _BALANCERS.search(rest)) is not None:
-        found["load_balancers"] = _number(balancers["n"])
+        found["load_balancers"] = _number(balancers[1])
     rest = _BALANCERS.sub(" ", rest)
     if (quantity := _QUANTITY.search(rest)) is not None:
-        found["quantity"] = _number(quantity["q"] or quantity["n"])
+        found["quantity"] = _number(quantity[1] or quantity[2])
     if region := _region(rest):
         found["region"] = region
     if plan := _plan(rest):
@@ -149,12 +130,7 @@ def _last(pattern: re.Pattern[str], text: str) -> str | None:
 
 
 def _negated(text: str, at: int) -> bool:
-    return (
-        re.search(
-            r"\b(not|instead of|rather than|no longer|isn'?t)\s+(at\s+|in\s+|a\s+|the\s+)?$", text[:at], re.IGNORECASE
-        )
-        is not None
-    )
+    return _NOT.search(text[:at]) is not None
 
 
 def _number(word: str) -> int:

@@ -44,6 +44,7 @@ async def transaction(options: SagaOptions | None = None, *, session: str | None
         failures = [step.failure for step in saga.steps if step.failure is not None]
         await _end(saga, failures[-1] if failures else Cause(kind=CauseKind.REFUSED, message=str(error)), error)
     except Exception as error:  # noqa: BLE001 - any but Temporal's own would retry the workflow task for ever
+        workflow.logger.exception("the saga is rolled back because of a bug")
         await _end(saga, Cause(kind=CauseKind.BUG, message=f"{type(error).__name__}: {error}"), error)
 
 

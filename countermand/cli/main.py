@@ -6,6 +6,7 @@ import traceback
 from importlib.metadata import version
 
 from cyclopts import App, CycloptsError
+from pydantic import ValidationError
 
 from countermand.cli.console import ERROR, EXIT_CODES, USAGE, CommandError, stderr
 from countermand.saga.errors import CountermandError
@@ -23,6 +24,7 @@ app.command("countermand.cli.up:up", name="up")
 app.command("countermand.cli.up:down", name="down")
 app.command("countermand.cli.worker:worker", name="worker")
 app.command("countermand.cli.world:app", name="world")
+app.command("countermand.cli.saga:saga", name="saga")
 app.command("countermand.cli.recover:recover", name="recover")
 
 
@@ -32,10 +34,11 @@ def run(arguments: list[str] | None = None) -> int:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _fail(" ".join(str(error).split()), USAGE)
-    except CommandError as error:
-        return _fail(str(error), error.code)
-    except CountermandError as error:
-        return _fail(str(error), ERROR)
+    except (CommandError, CountermandError) as error:
+        return _fail(str(error), error.code if isinstance(error, CommandError) else ERROR)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return _fail(f"{'.'.join(map(str, first['loc']))}: {first['msg']}, not {first['input']!r}", USAGE)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - a bug is told in one line, too

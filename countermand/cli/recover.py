@@ -10,6 +10,7 @@ from countermand.client import connect
 from countermand.embedded import connected
 from countermand.saga.janitor import SweepInput, sweep
 from countermand.saga.recovery import PREFIX, RecoverySaga
+from countermand.saga.types import JsonObject
 from countermand.settings import Settings
 
 recover = App(
@@ -37,8 +38,8 @@ async def _recover(
                 for saga_id in done.recovered
             ]
             if json_output:
-                sagas = [report.model_dump(mode="json") for report in reports]
-                say_json({**done.model_dump(mode="json"), "sagas": sagas})
+                swept: JsonObject = done.model_dump(mode="json")
+                say_json({**swept, "sagas": [report.model_dump(mode="json") for report in reports]})
             else:
                 stdout().print(f"Looked at {done.examined} sagas that closed without an end, recovered {len(reports)}.")
                 for report in reports:

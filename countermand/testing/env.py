@@ -16,7 +16,6 @@ from countermand.plugin import CountermandPlugin
 from countermand.saga import Plan, PlannedSaga, PlannedStep, SagaOptions, SagaReport
 from countermand.testing.worlds import WorldUnderTest
 
-
 Steps = PlannedStep | tuple[PlannedStep, ...]
 
 
@@ -107,4 +106,3 @@ async def replay_all(client: Client, task_queue: str) -> None:
 
 def _replayer() -> Replayer:
     return Replayer(workflows=[], plugins=[CountermandPlugin()])
-

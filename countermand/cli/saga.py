@@ -1,0 +1,102 @@
+"""``countermand saga``: what sagas did, and what they left."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from rich.table import Table
+from temporalio.client import Client
+
+from countermand.cli.console import COMMITTED, exit_code_of, say_json, stderr, stdout
+from countermand.client import connect
+from countermand.embedded import connected
+from countermand.saga.history import RecordedStep
+from countermand.saga.reading import list_sagas, read_saga
+from countermand.saga.types import SagaState
+from countermand.settings import Settings
+
+saga = App(
+    name="saga",
+    help="""List sagas, or show one's ledger and timeline.
+
+Example: countermand saga show chat-1a2b3c4d/t2""",
+)
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
+
+
+@asynccontextmanager
+async def _client() -> AsyncGenerator[Client]:
+    async with connected(Settings(), notify=lambda line: stderr().print(line, style="dim")) as endpoints:
+        yield await connect(endpoints)
+
+
+@saga.command(name="list")
+async def list_(
+    *,
+    state: Annotated[SagaState | None, Parameter(help="Only sagas of this state.")] = None,
+    limit: Annotated[int, Parameter(help="At most so many, the newest first.")] = 50,
+    json_output: Json = False,
+) -> int:
+    """List sagas, the newest first. Example: countermand saga list --state needs_attention."""
+    async with _client() as client:
+        lines = await list_sagas(client, state=state, limit=limit)
+    if json_output:
+        say_json([line.model_dump(mode="json") for line in lines])
+        return COMMITTED
+    table = Table("saga", "state", "running", "started", "seconds")
+    for line in lines:
+        seconds = f"{(line.closed - line.started).total_seconds():.2f}" if line.closed else ""
+        running = "yes" if line.running else ""
+        table.add_row(line.id, line.state, running, line.started.isoformat(timespec="seconds"), seconds)
+    stdout().print(table)
+    return COMMITTED
+
+
+@saga.command
+async def show(saga_id: str, /, *, json_output: Json = False) -> int:
+    """Show a saga's ledger and timeline; the exit code tells its state. Example: countermand saga show order-7.
+
+    Args:
+        saga_id: The saga's id, which is its workflow's.
+    """
+    async with _client() as client:
+        detail = await read_saga(client, saga_id)
+    if json_output:
+        say_json(detail.model_dump(mode="json"))
+    else:
+        console = stdout()
+        console.print(f"{detail.id}: {detail.state or 'unknown'}{', running' if detail.running else ''}")
+        if detail.cause:
+            console.print(f"cause: {detail.cause.kind}, {detail.cause.message}")
+        table = Table("step", "tool", "agent", "outcome", "undo", "order", "at", "seconds", "money")
+        for step in detail.steps:
+            table.add_row(*_row(step, detail.steps[0]))
+        console.print(table)
+        for residual in detail.residuals:
+            console.print(f"left: step {residual.step_no}, {residual.message}", style="red")
+    return exit_code_of(detail.state) if detail.state and not detail.running else COMMITTED
+
+
+def _row(step: RecordedStep, first: RecordedStep) -> list[str]:
+    seconds = f"{(step.ended - step.started).total_seconds():.2f}" if step.ended else ""
+    return [
+        str(step.no),
+        step.tool,
+        step.call.agent or "",
+        step.outcome,
+        step.compensation,
+        str(step.undo_no or ""),
+        f"+{(step.started - first.started).total_seconds():.2f}",
+        seconds,
+        _money(step),
+    ]
+
+
+def _money(step: RecordedStep) -> str:
+    """The amount that a step's result names, in its currency's own notation."""
+    total = (step.result or {}).get("total")
+    if not isinstance(total, dict):
+        return ""
+    amount, currency = total.get("amount"), total.get("currency")
+    return f"{amount / 100:,.2f} {str(currency).upper()}" if isinstance(amount, int) else ""
