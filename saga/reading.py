@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowQueryFailedError
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from countermand.saga.errors import CountermandError
@@ -67,7 +67,7 @@ async def read_saga(client: Client, saga_id: str) -> SagaDetail:
     """
     runs: list[list[RecordedStep]] = []
     report: SagaReport | None = None
-    newest = None
+    newest: WorkflowExecutionDescription | None = None
     for workflow_id in (saga_id, f"{PREFIX}{saga_id}"):
         handle = client.get_workflow_handle(workflow_id)
         try:

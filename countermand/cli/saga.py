@@ -54,12 +54,10 @@ async def list_(
 
 
 @saga.command
-async def show(saga_id: str, /, *, json_output: Json = False) -> int:
-    """Show a saga's ledger and timeline; the exit code tells its state. Example: countermand saga show order-7.
-
-    Args:
-        saga_id: The saga's id, which is its workflow's.
-    """
+async def show(
+    saga_id: Annotated[str, Parameter(help="The saga's id, which is its workflow's.")], /, *, json_output: Json = False
+) -> int:
+    """Show a saga's ledger and timeline; the exit code tells its state. Example: countermand saga show order-7."""
     async with _client() as client:
         detail = await read_saga(client, saga_id)
     if json_output:

@@ -11,6 +11,7 @@ from countermand.cli.console import say_json
 from countermand.client import connect
 from countermand.embedded import connected
 from countermand.settings import Settings
+from countermand.tools.client import providers_at
 from countermand.tools.registry import load_tools
 from countermand.worker import build_worker
 
@@ -37,7 +38,7 @@ async def _worker(
     async with connected(settings) as endpoints:
         client = await connect(endpoints)
         queue = task_queue or endpoints.task_queue
-        async with build_worker(client, task_queue=queue):
+        async with providers_at(endpoints.world_url), build_worker(client, task_queue=queue):
             if json_output:
                 say_json({"serving": queue, "temporal_host": endpoints.temporal_host})
             else:

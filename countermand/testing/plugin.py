@@ -17,7 +17,7 @@ from countermand.plugin import CountermandPlugin
 from countermand.saga.executor import SAGA_STATE
 from countermand.testing.env import SagaEnv, replay_all
 from countermand.testing.worlds import WorldUnderTest
-from countermand.tools.client import use_world
+from countermand.tools.client import providers_at
 from countermand.tools.registry import load_tools
 from countermand.tools.world.server import serve_world
 from countermand.worker import build_worker
@@ -65,11 +65,10 @@ async def _world_server() -> AsyncGenerator[WorldUnderTest]:
 
 
 @pytest.fixture
-async def world(_world_server: WorldUnderTest) -> AsyncGenerator[WorldUnderTest]:
-    """An empty world, which the tools call."""
+async def world(_world_server: WorldUnderTest) -> WorldUnderTest:
+    """An empty world."""
     await _world_server.reset()
-    with use_world(_world_server.url):
-        yield _world_server
+    return _world_server
 
 
 @pytest.fixture
@@ -77,7 +76,7 @@ async def saga_env(temporal_local: Client, world: WorldUnderTest) -> AsyncGenera
     """Temporal, a worker and the world together; afterwards every history of the test is replayed, uncached."""
     queue = f"test-{uuid.uuid4().hex[:12]}"
     env = SagaEnv(client=temporal_local, task_queue=queue, world=world)
-    async with build_worker(temporal_local, task_queue=queue):
+    async with providers_at(world.url), build_worker(temporal_local, task_queue=queue):
         yield env
     await replay_all(temporal_local, queue)
 
@@ -87,6 +86,6 @@ async def skipping_env(temporal_skipping: WorkflowEnvironment, world: WorldUnder
     """As ``saga_env``, on the time-skipping server."""
     queue = f"test-{uuid.uuid4().hex[:12]}"
     env = SagaEnv(client=temporal_skipping.client, task_queue=queue, world=world, visibility=False)
-    async with build_worker(temporal_skipping.client, task_queue=queue):
+    async with providers_at(world.url), build_worker(temporal_skipping.client, task_queue=queue):
         yield env
     await env.replay()
