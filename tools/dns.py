@@ -4,8 +4,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from countermand.saga.types import Frozen
+from countermand.saga.types import Frozen, Probed, ToolCall, Undone
+from countermand.tools import client
+from countermand.tools.cloud import find_load_balancer
 from countermand.tools.fields import HostName, Identifier
+from countermand.tools.tool import tool
+from countermand.tools.world.models import dns as wire
+from countermand.tools.world.models.common import Undone as WireUndone
 
 
 class RegisterDomainRoute(Frozen):
@@ -24,3 +29,30 @@ class DomainRoute(Frozen):
     hostname: HostName
     addresses: tuple[str, ...]
     version: int
+
+
+async def unregister_domain_route(call: ToolCall, _args: RegisterDomainRoute, _result: DomainRoute | None) -> Undone:
+    """Put back what the name pointed to before, unless somebody else has changed it since."""
+    return client.undone(await client.undo("dns.unregister", call, WireUndone[wire.Restored]))
+
+
+async def _find_route(call: ToolCall, _args: RegisterDomainRoute) -> Probed[DomainRoute]:
+    return await client.probe("dns.register", call, wire.Registered, _route)
+
+
+@tool(effect="compensable", compensate=unregister_domain_route, probe=_find_route)
+async def register_domain_route(call: ToolCall, args: RegisterDomainRoute) -> DomainRoute:
+    """Let a host name point to load balancers."""
+    balancers = [await find_load_balancer(balancer_id) for balancer_id in args.load_balancer_ids]
+    # Not the version that stands: a repeat would read another one, and be another call under the same key.
+    wanted = wire.Register(
+        name=args.hostname, values=[balancer.address for balancer in balancers], expected_version="any"
+    )
+    return _route(await client.act("dns.register", wire.Registered, wanted, key=call.key))
+
+
+def _route(written: wire.Registered) -> DomainRoute:
+    record = written.record
+    return DomainRoute(
+        record_id=record.id, hostname=record.name, addresses=tuple(record.values), version=record.version
+    )

@@ -4,8 +4,12 @@ from typing import Literal
 
 from pydantic import EmailStr, Field
 
-from countermand.saga.types import Frozen
+from countermand.saga.types import Frozen, Probed, ToolCall, Undone
+from countermand.tools import client
 from countermand.tools.fields import HostName, Identifier, Money
+from countermand.tools.tool import tool
+from countermand.tools.world.models import inventory as wire
+from countermand.tools.world.models.common import Undone as WireUndone
 
 Plan = Literal["small", "medium", "large"]
 Region = Literal["eu-west", "eu-north", "us-east", "ap-south"]
@@ -49,5 +53,68 @@ class Reservation(Frozen):
     """Held stock."""
 
     reservation_id: Identifier
-    sku: str
+    plan: Plan
     quantity: int
+
+
+@tool(effect="read", parallel=True)
+async def quote_order(_call: ToolCall, args: QuoteOrder) -> Quote:
+    """Price an order. It reserves nothing and costs nothing; the other tools take the quote's id."""
+    asked = wire.QuoteRequest(
+        plan=args.plan,
+        region=args.region,
+        quantity=args.quantity,
+        load_balancers=args.load_balancers,
+        customer_email=args.email,
+        hostname=args.hostname,
+    )
+    return _quote(await client.ask("inventory.quote", wire.Quote, asked))
+
+
+async def find_quote(quote_id: str) -> Quote:
+    """The quote with this id; where every other tool gets its amounts and quantities from."""
+    return _quote(await client.read("inventory.get_quote", wire.Quote, id=quote_id))
+
+
+async def release_stock(call: ToolCall, _args: ReserveStock, _result: Reservation | None) -> Undone:
+    """Put the machines back."""
+    return client.undone(await client.undo("inventory.release", call, WireUndone[wire.Reservation]))
+
+
+async def _find_reservation(call: ToolCall, _args: ReserveStock) -> Probed[Reservation]:
+    return await client.probe("inventory.reserve", call, wire.Reservation, _reservation)
+
+
+@tool(effect="compensable", compensate=release_stock, probe=_find_reservation)
+async def reserve_stock(call: ToolCall, args: ReserveStock) -> Reservation:
+    """Hold the machines of a quote, so that nobody else gets them."""
+    quote = await find_quote(args.quote_id)
+    wanted = wire.Reserve(plan=quote.order.plan, quantity=quote.order.quantity, reference=quote.quote_id)
+    return _reservation(await client.act("inventory.reserve", wire.Reservation, wanted, key=call.key))
+
+
+def _quote(quote: wire.Quote) -> Quote:
+    return Quote(
+        quote_id=quote.id,
+        order=QuoteOrder(
+            plan=quote.plan,
+            region=quote.region,
+            email=quote.customer_email,
+            hostname=quote.hostname,
+            load_balancers=quote.load_balancers,
+            quantity=quote.quantity,
+        ),
+        lines=tuple(
+            QuoteLine(
+                item=line.description,
+                quantity=line.quantity,
+                price=Money(amount=line.amount, currency=quote.total.currency),
+            )
+            for line in quote.line_items
+        ),
+        total=Money(amount=quote.total.amount, currency=quote.total.currency),
+    )
+
+
+def _reservation(made: wire.Reservation) -> Reservation:
+    return Reservation(reservation_id=made.id, plan=made.plan, quantity=made.quantity)

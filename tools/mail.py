@@ -2,8 +2,12 @@
 
 from pydantic import EmailStr, Field
 
-from countermand.saga.types import Frozen
-from countermand.tools.fields import Identifier
+from countermand.saga.types import Frozen, Probed, ToolCall
+from countermand.tools import client
+from countermand.tools.fields import Identifier, Money
+from countermand.tools.inventory import Quote, find_quote
+from countermand.tools.tool import tool
+from countermand.tools.world.models import mail as wire
 
 
 class SendConfirmation(Frozen):
@@ -17,3 +21,32 @@ class SentMail(Frozen):
 
     mail_id: Identifier
     to: EmailStr
+
+
+async def _find_mail(call: ToolCall, _args: SendConfirmation) -> Probed[SentMail]:
+    return await client.probe("mail.send", call, wire.Message, _sent)
+
+
+@tool(effect="irreversible", probe=_find_mail, approval="never")
+async def send_confirmation(call: ToolCall, args: SendConfirmation) -> SentMail:
+    """Mail the customer that the order is placed. It can't be unsent: call it last, just before commit."""
+    quote = await find_quote(args.quote_id)
+    return _sent(await client.act("mail.send", wire.Message, _message(quote), key=call.key))
+
+
+def _message(quote: Quote) -> wire.Send:
+    order = quote.order
+    lines = "\n".join(f"  {line.quantity} x {line.item}: {_shown(line.price)}" for line in quote.lines)
+    return wire.Send(
+        to=[order.email],
+        subject=f"Your {order.plan} environment in {order.region} is placed",
+        body=f"{lines}\nTotal: {_shown(quote.total)}\n\nIt answers at {order.hostname}. Order {quote.quote_id}.\n",
+    )
+
+
+def _shown(money: Money) -> str:
+    return f"{money.amount / 100:,.2f} {money.currency.upper()}"
+
+
+def _sent(message: wire.Message) -> SentMail:
+    return SentMail(mail_id=message.id, to=message.to[0])

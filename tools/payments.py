@@ -2,8 +2,13 @@
 
 from pydantic import Field
 
-from countermand.saga.types import Frozen
+from countermand.saga.types import Frozen, Probed, ToolCall, Undone
+from countermand.tools import client
 from countermand.tools.fields import Identifier, Money
+from countermand.tools.inventory import find_quote
+from countermand.tools.tool import tool
+from countermand.tools.world.models import payments as wire
+from countermand.tools.world.models.common import Undone as WireUndone
 
 
 class AuthorizePayment(Frozen):
@@ -25,3 +30,57 @@ class CapturePayment(Frozen):
     """Take the money that was authorised."""
 
     payment_id: Identifier = Field(description="The payment's id, as authorize_payment answered it.")
+
+
+async def void_or_refund_payment(call: ToolCall, _args: AuthorizePayment, _result: Payment | None) -> Undone:
+    """Let the money go: release the hold, or give back what was taken since."""
+    try:
+        voided = await client.undo("payments.void", call, WireUndone[wire.Payment])
+        if voided.outcome == "done":
+            return client.undone(voided, "hold released")
+    except client.Refused as refused:
+        if refused.code != "payment_captured":
+            raise
+    # Asked also when there was nothing to void: an earlier attempt's refund, its answer lost, is told again.
+    return _refunded(
+        await client.undo("payments.refund", call, WireUndone[wire.RefundAnswer], key=f"{call.key}:refund")
+    )
+
+
+async def _find_payment(call: ToolCall, _args: AuthorizePayment) -> Probed[Payment]:
+    return await client.probe("payments.authorize", call, wire.Payment, _payment)
+
+
+@tool(effect="compensable", compensate=void_or_refund_payment, probe=_find_payment)
+async def authorize_payment(call: ToolCall, args: AuthorizePayment) -> Payment:
+    """Hold a quote's total on the customer's card; nothing is taken yet."""
+    quote = await find_quote(args.quote_id)
+    wanted = wire.Authorize(
+        amount=quote.total.amount, currency=quote.total.currency, token=args.card_token, reference=quote.quote_id
+    )
+    return _payment(await client.act("payments.authorize", wire.Payment, wanted, key=call.key))
+
+
+async def refund_payment(call: ToolCall, _args: CapturePayment, _result: Payment | None) -> Undone:
+    """Give back what was taken."""
+    return _refunded(await client.undo("payments.refund", call, WireUndone[wire.RefundAnswer]))
+
+
+async def _find_capture(call: ToolCall, _args: CapturePayment) -> Probed[Payment]:
+    return await client.probe("payments.capture", call, wire.Payment, _payment)
+
+
+@tool(effect="compensable", compensate=refund_payment, probe=_find_capture)
+async def capture_payment(call: ToolCall, args: CapturePayment) -> Payment:
+    """Take the money that authorize_payment holds."""
+    wanted = wire.Capture(payment_id=args.payment_id)
+    return _payment(await client.act("payments.capture", wire.Payment, wanted, key=call.key))
+
+
+def _payment(made: wire.Payment) -> Payment:
+    amount = made.amount_captured or made.amount
+    return Payment(payment_id=made.id, status=made.status, total=Money(amount=amount, currency=made.currency))
+
+
+def _refunded(refund: WireUndone[wire.RefundAnswer]) -> Undone:
+    return client.undone(refund, f"refund {refund.result.id} {refund.result.status}" if refund.result else "")

@@ -65,7 +65,7 @@ class Reserve(Frozen):
     """Take units of a plan out of stock."""
 
     plan: PlanName
-    quantity: Quantity
+    quantity: Quantity = 1
     reference: Reference = ""
 
 

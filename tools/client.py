@@ -1,0 +1,155 @@
+"""The one client of the providers: it sends keys, and says by the error's type what an answer means.
+
+::
+
+    2xx that parses                                   done
+    4xx, and the probe says "not landed"              Refused: certainly no effect
+    429, 503, a key that is still in use              ToolUnavailable, with the pause that was asked for
+    other 5xx, no answer, an answer that won't parse,
+    a 4xx that the probe does not confirm             ToolUnavailable: it may have had its effect
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from datetime import timedelta
+from http import HTTPStatus
+from typing import TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from countermand.saga.errors import ToolRefused, ToolUnavailable
+from countermand.saga.types import ProbeAnswer, Probed, ToolCall, Undone
+from countermand.tools.world.errors import ErrorBody, ErrorDetail
+from countermand.tools.world.models import common
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+ResultT = TypeVar("ResultT", bound=BaseModel)
+
+ANSWER_WITHIN = timedelta(seconds=5)
+"""How long a provider may take to answer; less than a tool's start-to-close, so that the tool can still say so."""
+
+_IN_USE_PAUSE = timedelta(seconds=0.5)
+"""The pause before a key that is in use is tried again; the provider names none."""
+
+_http: ContextVar[httpx.AsyncClient] = ContextVar("providers")
+
+
+class Refused(ToolRefused):
+    """A provider said no; ``code`` is its word for why."""
+
+    def __init__(self, error: ErrorDetail) -> None:
+        super().__init__(error.message)
+        self.code = error.code
+
+
+@asynccontextmanager
+async def providers_at(url: str) -> AsyncGenerator[None]:
+    """Let the tools that run inside this context call the providers at a base URL."""
+    async with httpx.AsyncClient(base_url=url, timeout=ANSWER_WITHIN.total_seconds()) as http:
+        token = _http.set(http)
+        try:
+            yield
+        finally:
+            _http.reset(token)
+
+
+async def read(operation: str, answer: type[AnswerT], **query: str) -> AnswerT:
+    """Ask a provider something."""
+    return _parsed(operation, await _send(operation, "GET", params=query), answer)
+
+
+async def ask(operation: str, answer: type[AnswerT], body: BaseModel) -> AnswerT:
+    """Ask a provider something that takes a body; it has no effect."""
+    return _parsed(operation, await _send(operation, "POST", body=body), answer)
+
+
+async def act(operation: str, answer: type[AnswerT], body: BaseModel, *, key: str) -> AnswerT:
+    """Call an operation that has an effect.
+
+    Raises:
+        Refused: It certainly had none. The provider's own books confirm it: an error on the way could look the same.
+        ToolUnavailable: It may have had one.
+    """
+    try:
+        return _parsed(operation, await _send(operation, "POST", body=body, key=key), answer)
+    except Refused as refused:
+        probed = await _probe(operation, key)
+        if probed.status == "not_landed":
+            raise
+        raise ToolUnavailable(f"{operation}: refused ({refused}), but it may have landed") from None
+
+
+async def undo(operation: str, call: ToolCall, answer: type[AnswerT], *, key: str | None = None) -> AnswerT:
+    """Undo a step's forward call, named by its key; a no-op if it never landed, and it can't land any more.
+
+    Raises:
+        Refused: The provider will not undo it.
+        ToolUnavailable: It may have been undone; the same undo can be sent again.
+    """
+    body = common.Undo(original_key=call.step_key)
+    return _parsed(operation, await _send(operation, "POST", body=body, key=key or call.key), answer)
+
+
+def undone(what: common.Undone[AnswerT], detail: str = "") -> Undone:
+    """A provider's answer to an undo, as the saga understands it."""
+    return Undone(effective=what.outcome == "done", detail=detail)
+
+
+async def probe(
+    operation: str, call: ToolCall, answer: type[AnswerT], result: Callable[[AnswerT], ResultT]
+) -> Probed[ResultT]:
+    """Ask whether a step's forward call landed; ``result`` makes the tool's result of the provider's answer."""
+    probed = await _probe(operation, call.step_key)
+    if probed.status == "landed":
+        return Probed(ProbeAnswer.LANDED, result(answer.model_validate(probed.result)))
+    return Probed(ProbeAnswer(probed.status))
+
+
+async def _probe(operation: str, key: str) -> common.Probed:
+    return await read(f"{operation.partition('.')[0]}.probe", common.Probed, key=key)
+
+
+async def _send(
+    operation: str,
+    method: str,
+    *,
+    params: dict[str, str] | None = None,
+    body: BaseModel | None = None,
+    key: str | None = None,
+) -> httpx.Response:
+    headers = {"Content-Type": "application/json"}
+    if key is not None:
+        headers["Idempotency-Key"] = key
+    content = None if body is None else body.model_dump_json()
+    path = f"/{operation.replace('.', '/')}"
+    try:
+        return await _http.get().request(method, path, params=params, content=content, headers=headers)
+    except httpx.TransportError as error:
+        raise ToolUnavailable(f"{operation}: no answer ({type(error).__name__}: {error})") from error
+
+
+def _parsed(operation: str, response: httpx.Response, answer: type[AnswerT]) -> AnswerT:
+    if response.is_success:
+        try:
+            return answer.model_validate_json(response.content)
+        except ValidationError as error:
+            raise ToolUnavailable(f"{operation}: an answer that can't be understood") from error
+    try:
+        detail = ErrorBody.model_validate_json(response.content).error
+    except ValidationError:
+        detail = ErrorDetail(type="api_error", code="unknown", message=f"HTTP {response.status_code}")
+    if detail.code == "idempotency_key_in_use":
+        raise ToolUnavailable(f"{operation}: {detail.message}", retry_after=_IN_USE_PAUSE)
+    busy = response.status_code == HTTPStatus.TOO_MANY_REQUESTS
+    # A key that was used with other arguments may have had its effect with those.
+    if response.is_server_error or busy or detail.code == "idempotency_key_reused":
+        raise ToolUnavailable(f"{operation}: {detail.message}", retry_after=_retry_after(response))
+    raise Refused(detail)
+
+
+def _retry_after(response: httpx.Response) -> timedelta | None:
+    """The pause that the provider asked for, in whole seconds. Source: RFC 9110, section 10.2.3."""
+    seconds = response.headers.get("Retry-After", "")
+    return timedelta(seconds=int(seconds)) if seconds.isdecimal() else None
