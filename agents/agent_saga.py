@@ -56,7 +56,7 @@ class AgentSaga:
 
 def _rolled_back(report: SagaReport) -> str:
     """What happened, in words for the customer; written here, since the model may be what failed."""
-    cause = report.cause.message if report.cause else "the order was not completed"
+    cause = report.cause.message.rstrip(".") if report.cause else "the order was not completed"
     if report.state is SagaState.NEEDS_ATTENTION:
         left = "; ".join(residual.message for residual in report.residuals)
         return f"Rolled back, but not wholly: {cause}. Still standing, and left to an operator: {left}."

@@ -65,21 +65,20 @@ async def read_saga(client: Client, saga_id: str) -> SagaDetail:
     Raises:
         NoSuchSaga: There is none of that id.
     """
+    found = [
+        execution
+        for workflow_id in (saga_id, f"{PREFIX}{saga_id}")
+        if (execution := await _described(client, workflow_id)) is not None
+    ]
+    if not found:
+        raise NoSuchSaga(f"there is no saga {saga_id!r}: 'countermand saga list' shows which there are")
     runs: list[list[RecordedStep]] = []
     report: SagaReport | None = None
-    newest: WorkflowExecutionDescription | None = None
-    for workflow_id in (saga_id, f"{PREFIX}{saga_id}"):
-        handle = client.get_workflow_handle(workflow_id)
-        try:
-            newest = await handle.describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            continue
-        runs.append(await recorded_steps((await handle.fetch_history()).events, client.data_converter))
-        report = await _report(client, workflow_id) or report
-    if newest is None:
-        raise NoSuchSaga(f"there is no saga {saga_id!r}: 'countermand saga list' shows which there are")
+    for execution in found:
+        history = await client.get_workflow_handle(execution.id).fetch_history()
+        runs.append(await recorded_steps(history.events, client.data_converter))
+        report = await _report(client, execution.id) or report
+    newest = found[-1]
     state = newest.typed_search_attributes.get(SAGA_STATE)
     return SagaDetail(
         id=saga_id,
@@ -90,6 +89,15 @@ async def read_saga(client: Client, saga_id: str) -> SagaDetail:
         residuals=report.residuals if report else (),
         steps=tuple(merged(runs)),
     )
+
+
+async def _described(client: Client, workflow_id: str) -> WorkflowExecutionDescription | None:
+    try:
+        return await client.get_workflow_handle(workflow_id).describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
 
 
 async def _report(client: Client, workflow_id: str) -> SagaReport | None:
