@@ -16,7 +16,8 @@ from countermand.agents.team import Team
 from countermand.agents.turn import TurnInput
 from countermand.cache.types import ContextRef
 from countermand.saga import SagaOptions, SagaState
-from countermand.saga.executor import SAGA_STATE, uninterrupted
+from countermand.saga.executor import uninterrupted
+from countermand.saga.state import SAGA_STATE
 from countermand.saga.types import ID_PATTERN, Frozen
 
 MAX_TEXT = 16_000

@@ -18,6 +18,8 @@ from countermand.saga import PlannedSaga
 from countermand.saga.activities import activities_of
 from countermand.saga.janitor import Janitor, sweep_activity
 from countermand.saga.recovery import RecoverySaga
+from countermand.saga.residuals import ResidualsWorkflow
+from countermand.saga.revoke import RevokeSaga
 from countermand.saga.tool import AnyTool, declared
 
 
@@ -35,7 +37,7 @@ class CountermandPlugin(SimplePlugin):
         super().__init__(
             "countermand.CountermandPlugin",
             data_converter=pydantic_data_converter,
-            workflows=[PlannedSaga, AgentSaga, ChatSession, RecoverySaga, Janitor],
+            workflows=[PlannedSaga, AgentSaga, ChatSession, RecoverySaga, RevokeSaga, ResidualsWorkflow, Janitor],
             activities=[*activities_of(served), Thinker(read_context).think, sweep_activity],
             interceptors=LangGraphPlugin(graphs={GRAPH: build_graph()}).interceptors,
             workflow_runner=_pass_through,

@@ -38,6 +38,7 @@ class StepInput(Frozen):
 class UndoInput(Frozen):
     """What a compensation gets; ``result`` is None when the forward call's outcome is unknown."""
 
+    tool: str
     call: ToolCall
     args: JsonObject
     result: JsonObject | None

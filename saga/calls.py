@@ -48,16 +48,15 @@ async def call_probe(step: Step) -> ProbeAnswer:
     return output.answer
 
 
-async def call_undo(step: Step) -> Undone:
+async def call_undo(step: Step, *, activity_id: str | None = None) -> Undone:
     """Run the compensation; its activity id is ``<n>:undo``, its key ends so too. Raises ``ActivityError``."""
     policy = step.tool.undo_policy
+    call = step.call.model_copy(update={"key": f"{step.call.step_key}:undo"})
     return await workflow.execute_activity(
         step.tool.undo_name or step.tool.name,
-        UndoInput(
-            call=step.call.model_copy(update={"key": f"{step.call.step_key}:undo"}), args=step.args, result=step.result
-        ),
+        UndoInput(tool=step.tool.name, call=call, args=step.args, result=step.result),
         result_type=Undone,
-        activity_id=f"{step.no}:undo",
+        activity_id=activity_id or f"{step.no}:undo",
         summary=f"undo of step {step.no}, {step.tool.name}",
         start_to_close_timeout=policy.start_to_close,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,

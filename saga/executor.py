@@ -1,11 +1,11 @@
 """The executor: runs steps inside a workflow, and undoes them whatever happens to the workflow's code."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import TypeVar, cast
 
 from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
@@ -13,6 +13,9 @@ from countermand.saga.activities import HEARTBEAT_TIMEOUT, REFUSED, UNAVAILABLE
 from countermand.saga.calls import call_forward, call_probe, call_undo
 from countermand.saga.errors import SagaFailed, ToolRefused, ToolUnavailable
 from countermand.saga.ledger import Step
+from countermand.saga.names import RESIDUALS
+from countermand.saga.residuals import ResidualsInput, ResidualsWorkflow
+from countermand.saga.state import SAGA_STATE, show_state
 from countermand.saga.tool import Tool
 from countermand.saga.types import (
     Cause,
@@ -26,9 +29,6 @@ from countermand.saga.types import (
     SagaState,
     ToolCall,
 )
-
-SAGA_STATE = SearchAttributeKey.for_keyword("SagaState")
-"""The search attribute by which recovery finds sagas that closed without an end."""
 
 ArgsT = TypeVar("ArgsT", bound=BaseModel)
 ResultT = TypeVar("ResultT", bound=BaseModel)
@@ -228,17 +228,24 @@ class Saga:
 
     async def rollback(self, cause: Cause) -> SagaReport:
         """Stop all that runs, undo all that stands in strict reverse order of start; nothing interrupts it."""
+        return await self._go_back(cause, self._roll_back)
+
+    async def revoke(self, cause: Cause) -> SagaReport:
+        """Undo a committed saga, given as ``recovered``, in reverse; what is irreversible stays, as residuals."""
+        return await self._go_back(cause, self._undo_all)
+
+    async def _go_back(self, cause: Cause, way: Callable[[], Coroutine[None, None, None]]) -> SagaReport:
         if self._closing is None and self.state is SagaState.OPEN:
             self.cause = self._failed or cause
             self._failed = self.cause
-            self._closing = asyncio.create_task(self._roll_back(), name=f"{self.id}:rollback")
+            self._closing = asyncio.create_task(self._to_an_end(way), name=f"{self.id}:rollback")
         if self._closing is not None:
             await uninterrupted(self._closing)
         return self.report()
 
     def report(self) -> SagaReport:
         """The ledger as it stands now."""
-        left = self.steps if self.state is SagaState.NEEDS_ATTENTION else []
+        left = self.steps if self.state in {SagaState.NEEDS_ATTENTION, SagaState.COMPENSATED} else []
         return SagaReport(
             id=self.id,
             state=self.state,
@@ -247,6 +254,18 @@ class Saga:
             steps=tuple(step.report() for step in self.steps),
             residuals=tuple(step.residual() for step in left if step.may_stand),
         )
+
+    async def _to_an_end(self, way: Callable[[], Coroutine[None, None, None]]) -> None:
+        await way()
+        if self.state is SagaState.NEEDS_ATTENTION:
+            # Whoever waits for the saga is answered at once; what it left is held until a person decides it.
+            left = tuple(step.recorded() for step in self.steps)
+            await workflow.start_child_workflow(
+                ResidualsWorkflow.run,
+                ResidualsInput(saga_id=self.id, cause=self.cause, steps=left, options=self._options),
+                id=f"{RESIDUALS}{self.id}",
+                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+            )
 
     async def _roll_back(self) -> None:
         await self._stop(self.steps)
@@ -259,9 +278,12 @@ class Saga:
             unsettled = any(step.may_stand and step.outcome is Outcome.UNKNOWN for step in self.steps)
             self._enter(SagaState.NEEDS_ATTENTION if failed or unsettled else SagaState.COMMITTED)
             return
+        await self._undo_all()
+
+    async def _undo_all(self) -> None:
         self._enter(SagaState.COMPENSATING)
         await self._undo_after(0)
-        standing = any(step.may_stand for step in self.steps)
+        standing = any(step.may_stand and not step.irreversible for step in self.steps)
         self._enter(SagaState.NEEDS_ATTENTION if standing else SagaState.COMPENSATED)
 
     async def _stop(self, steps: list[Step]) -> None:
@@ -305,8 +327,7 @@ class Saga:
 
     def _enter(self, state: SagaState) -> None:
         self.state = state
-        if self._options.visibility:
-            workflow.upsert_search_attributes([SAGA_STATE.value_set(state)])
+        show_state(self._options, state)
 
 
 async def uninterrupted(task: asyncio.Future[None]) -> None:

@@ -1,15 +1,16 @@
 """A saga's ledger, read from Temporal's history: the history is the ledger, there is no second book."""
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import ActivityTaskScheduledEventAttributes as Scheduled
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
-from countermand.saga.activities import REFUSED, StepInput
+from countermand.saga.activities import REFUSED, StepInput, UndoInput
 from countermand.saga.types import Compensation, Frozen, JsonObject, Outcome, ToolCall, Undone
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ class RecordedStep(Frozen):
     result: JsonObject | None = None
     compensation: Compensation = Compensation.NONE
     undo_no: int | None = None
-    started: datetime
+    started: datetime | None = None
     ended: datetime | None = None
     undo_started: datetime | None = None
     undo_ended: datetime | None = None
@@ -47,49 +48,52 @@ async def recorded_steps(events: Iterable[HistoryEvent], converter: DataConverte
     steps: dict[int, RecordedStep] = {}
     scheduled: dict[int, tuple[int, bool]] = {}
     for event in events:
-        when = event.event_time.ToDatetime()
+        when = event.event_time.ToDatetime(UTC)
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             task = event.activity_task_scheduled_event_attributes
             number, _, undo = task.activity_id.partition(":")
-            if not number.isdecimal() or undo not in {"", "undo"}:
+            if not number.isdecimal() or undo.partition(":")[0] not in {"", "undo"}:
                 continue
-            no = int(number)
-            scheduled[event.event_id] = (no, bool(undo))
-            if undo:
-                undos = sum(step.undo_no is not None for step in steps.values())
-                steps[no] = _change(steps[no], compensation=Compensation.PENDING, undo_no=undos + 1, undo_started=when)
-            else:
-                given = await _decode(converter, task.input, StepInput)
-                steps[no] = RecordedStep(
-                    tool=task.activity_type.name,
-                    call=given.call,
-                    args=given.args,
-                    outcome=Outcome.UNKNOWN,
-                    started=when,
-                )
+            scheduled[event.event_id] = (int(number), bool(undo))
+            change = _undo_begin if undo else _forward_begin
+            steps[int(number)] = await change(steps, task, converter, when)
             continue
-        ended = _ending(event)
-        if ended is None or ended not in scheduled:
-            continue
-        no, undo_ended = scheduled[ended]
-        change = _undo_end if undo_ended else _forward_end
-        steps[no] = await change(steps[no], event, converter, when)
+        ended = scheduled.get(_ending(event) or 0)
+        if ended is not None:
+            no, of_undo = ended
+            end = _undo_end if of_undo else _forward_end
+            steps[no] = await end(steps[no], event, converter, when)
     return [steps[no] for no in sorted(steps)]
 
 
 def merged(runs: Iterable[list[RecordedStep]]) -> list[RecordedStep]:
-    """The union of the ledgers of all runs of one workflow id (a reset leaves a run behind); what is known wins."""
+    """The union of several runs' ledgers: a reset leaves a run behind, and a recovery or revocation adds its undos.
+
+    What is known of a step wins over what is not: its result, and that it was undone.
+    """
     steps: dict[tuple[int, str], RecordedStep] = {}
     for step in (step for run in runs for step in run):
         known = steps.get((step.no, step.tool))
-        if known is None or _knowledge(step) > _knowledge(known):
-            steps[step.no, step.tool] = step
-    return sorted(steps.values(), key=lambda step: (step.no, step.started))
+        steps[step.no, step.tool] = step if known is None else _united(known, step)
+    return sorted(steps.values(), key=lambda step: (step.no, step.tool))
 
 
-def _knowledge(step: RecordedStep) -> tuple[bool, bool]:
-    undone = step.compensation in {Compensation.DONE, Compensation.NOOP}
-    return undone, step.outcome is not Outcome.UNKNOWN
+def _united(one: RecordedStep, other: RecordedStep) -> RecordedStep:
+    forward = other if one.outcome is Outcome.UNKNOWN else one
+    undo = other if _undo_known(other) > _undo_known(one) else one
+    return _change(
+        forward,
+        started=min(filter(None, (one.started, other.started)), default=None),
+        compensation=undo.compensation,
+        undo_no=undo.undo_no,
+        undo_started=undo.undo_started,
+        undo_ended=undo.undo_ended,
+    )
+
+
+def _undo_known(step: RecordedStep) -> int:
+    order = (Compensation.NONE, Compensation.PENDING, Compensation.FAILED, Compensation.NOOP, Compensation.DONE)
+    return order.index(step.compensation)
 
 
 def _ending(event: HistoryEvent) -> int | None:
@@ -105,6 +109,34 @@ def _ending(event: HistoryEvent) -> int | None:
             return event.activity_task_canceled_event_attributes.scheduled_event_id
         case _:
             return None
+
+
+async def _forward_begin(
+    _steps: Mapping[int, RecordedStep], task: Scheduled, converter: DataConverter, when: datetime
+) -> RecordedStep:
+    given = await _decode(converter, task.input, StepInput)
+    return RecordedStep(
+        tool=task.activity_type.name, call=given.call, args=given.args, outcome=Outcome.UNKNOWN, started=when
+    )
+
+
+async def _undo_begin(
+    steps: Mapping[int, RecordedStep], task: Scheduled, converter: DataConverter, when: datetime
+) -> RecordedStep:
+    given = await _decode(converter, task.input, UndoInput)
+    step = steps.get(given.call.step_no)
+    if step is None:
+        # A workflow that only undoes: a recovery, a revocation, or an operator's decision.
+        step = RecordedStep(
+            tool=given.tool,
+            call=given.call.model_copy(update={"key": given.call.step_key}),
+            args=given.args,
+            outcome=Outcome.UNKNOWN if given.result is None else Outcome.DONE,
+            result=given.result,
+            started=when,
+        )
+    undo_no = step.undo_no or 1 + max((other.undo_no or 0 for other in steps.values()), default=0)
+    return _change(step, compensation=Compensation.PENDING, undo_no=undo_no, undo_started=when)
 
 
 async def _forward_end(

@@ -21,9 +21,11 @@ from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, heartbeats
-from countermand.saga.executor import SAGA_STATE
-from countermand.saga.history import RecordedStep, merged, recorded_steps
-from countermand.saga.recovery import PREFIX, RecoveryInput, RecoverySaga
+from countermand.saga.names import RECOVER, beside, saga_of
+from countermand.saga.reading import all_steps, quoted
+from countermand.saga.recovery import RecoveryInput, RecoverySaga
+from countermand.saga.revoke import resume_revocation
+from countermand.saga.state import SAGA_STATE
 from countermand.saga.tool import declared
 from countermand.saga.types import Frozen, SagaState
 
@@ -59,12 +61,12 @@ async def sweep(client: Client, look: SweepInput) -> Sweep:
     Errors of one saga do not stop the others; they are in ``problems``, and the next sweep tries again.
     """
     began = datetime.now(UTC)
-    query = f"SagaState IN {_quoted(*sorted(_UNENDED))} AND ExecutionStatus != 'Running'"
+    query = f"SagaState IN ({', '.join(map(quoted, sorted(_UNENDED)))}) AND ExecutionStatus != 'Running'"
     if look.since is not None:
         query += f" AND CloseTime >= '{look.since.isoformat()}'"
     if look.saga_id is not None:
-        query += f" AND WorkflowId IN {_quoted(look.saga_id, PREFIX + look.saga_id)}"
-    lost = {execution.id.removeprefix(PREFIX) async for execution in client.list_workflows(query)}
+        query += f" AND WorkflowId IN ({', '.join(map(quoted, beside(look.saga_id)))})"
+    lost = {saga_of(execution.id) async for execution in client.list_workflows(query)}
     recovered: list[str] = []
     problems: list[str] = []
     for saga_id in sorted(lost):
@@ -83,9 +85,11 @@ async def recover(client: Client, saga_id: str) -> bool:
     run did not reach an end; the ledgers of all runs of the id, and of earlier recoveries, are taken together.
     """
     newest = await client.get_workflow_handle(saga_id).describe()
-    if newest.status is WorkflowExecutionStatus.RUNNING or _state(newest) not in _UNENDED:
+    if newest.status is WorkflowExecutionStatus.RUNNING:
         return False
-    steps = await _ledger(client, saga_id)
+    if _state(newest) not in _UNENDED:
+        return await resume_revocation(client, saga_id)
+    steps = await all_steps(client, saga_id)
     unknown = sorted({step.tool for step in steps} - set(declared()))
     if unknown:
         raise LookupError(f"this worker does not know the tools {', '.join(unknown)}: load the pack that has them")
@@ -97,26 +101,13 @@ async def recover(client: Client, saga_id: str) -> bool:
         await client.start_workflow(
             RecoverySaga.run,
             lost,
-            id=f"{PREFIX}{saga_id}",
+            id=f"{RECOVER}{saga_id}",
             task_queue=newest.task_queue,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
         )
     except WorkflowAlreadyStartedError:
         return False
     return True
-
-
-async def _ledger(client: Client, saga_id: str) -> list[RecordedStep]:
-    runs: list[list[RecordedStep]] = []
-    async for run in client.list_workflows(f"WorkflowId IN {_quoted(saga_id, PREFIX + saga_id)}"):
-        history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
-        runs.append(await recorded_steps(history.events, client.data_converter))
-    return merged(runs)
-
-
-def _quoted(*values: str) -> str:
-    """A list for a visibility query; an id may be anything, so a quote in it must not end the string."""
-    return "(" + ", ".join("'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" for value in values) + ")"
 
 
 def _state(execution: WorkflowExecutionDescription) -> SagaState | None:

@@ -2,10 +2,12 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Self
 
 from pydantic import BaseModel
 
-from countermand.saga.tool import AnyTool
+from countermand.saga.history import RecordedStep
+from countermand.saga.tool import AnyTool, declared
 from countermand.saga.types import (
     Cause,
     CauseKind,
@@ -33,6 +35,33 @@ class Step:
     undo_no: int | None = None
     undo_error: str = ""
     task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, recorded: RecordedStep) -> Self:
+        """A step of a workflow that is gone, from its history; its tool is one that this process knows."""
+        return cls(
+            tool=declared()[recorded.tool],
+            call=recorded.call,
+            args=recorded.args,
+            outcome=recorded.outcome,
+            result=recorded.result,
+            compensation=recorded.compensation,
+            undo_no=recorded.undo_no,
+            undo_error=recorded.message,
+        )
+
+    def recorded(self) -> RecordedStep:
+        """The row for another workflow that takes it over."""
+        return RecordedStep(
+            tool=self.tool.name,
+            call=self.call,
+            args=self.args,
+            outcome=self.outcome or Outcome.UNKNOWN,
+            result=self.result,
+            compensation=self.compensation,
+            undo_no=self.undo_no,
+            message=self.undo_error,
+        )
 
     @property
     def no(self) -> int:

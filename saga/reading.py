@@ -6,9 +6,10 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExec
 from temporalio.service import RPCError, RPCStatusCode
 
 from countermand.saga.errors import CountermandError
-from countermand.saga.executor import SAGA_STATE
 from countermand.saga.history import RecordedStep, merged, recorded_steps
-from countermand.saga.recovery import PREFIX
+from countermand.saga.names import RESIDUALS, beside
+from countermand.saga.residuals import ResidualsReport
+from countermand.saga.state import SAGA_STATE
 from countermand.saga.types import Cause, Frozen, Residual, SagaReport, SagaState
 
 QUERY_TIMEOUT = timedelta(seconds=5)
@@ -60,35 +61,45 @@ async def list_sagas(client: Client, *, state: SagaState | None, limit: int) -> 
 
 
 async def read_saga(client: Client, saga_id: str) -> SagaDetail:
-    """One saga, its recovery included.
+    """One saga, with its recovery, its revocation and what was decided about its residuals.
 
     Raises:
         NoSuchSaga: There is none of that id.
     """
-    found = [
-        execution
-        for workflow_id in (saga_id, f"{PREFIX}{saga_id}")
-        if (execution := await _described(client, workflow_id)) is not None
-    ]
+    found = [one for name in beside(saga_id) if (one := await _described(client, name)) is not None]
     if not found:
         raise NoSuchSaga(f"there is no saga {saga_id!r}: 'countermand saga list' shows which there are")
-    runs: list[list[RecordedStep]] = []
-    report: SagaReport | None = None
-    for execution in found:
-        history = await client.get_workflow_handle(execution.id).fetch_history()
-        runs.append(await recorded_steps(history.events, client.data_converter))
-        report = await _report(client, execution.id) or report
-    newest = found[-1]
-    state = newest.typed_search_attributes.get(SAGA_STATE)
+    last = found[-1]
+    report = await _report(client, last.id)
+    state = last.typed_search_attributes.get(SAGA_STATE)
     return SagaDetail(
         id=saga_id,
-        state=SagaState(state) if state else None,
-        running=newest.status is WorkflowExecutionStatus.RUNNING,
+        state=report.state if report else SagaState(state) if state else None,
+        running=any(one.status is WorkflowExecutionStatus.RUNNING and one.id == saga_id for one in found),
         cause=report.cause if report else None,
         cancelled=report.cancelled if report else False,
         residuals=report.residuals if report else (),
-        steps=tuple(merged(runs)),
+        steps=tuple(await all_steps(client, saga_id)),
     )
+
+
+async def all_steps(client: Client, saga_id: str) -> list[RecordedStep]:
+    """A saga's ledger from the histories of every run of every workflow that tells of it."""
+    runs: list[list[RecordedStep]] = []
+    for name in beside(saga_id):
+        newest = await _described(client, name)
+        if newest is None:
+            continue
+        earlier = [run.run_id async for run in client.list_workflows(f"WorkflowId = {quoted(name)}")]
+        for run_id in {newest.run_id, *earlier}:
+            history = await client.get_workflow_handle(name, run_id=run_id).fetch_history()
+            runs.append(await recorded_steps(history.events, client.data_converter))
+    return merged(runs)
+
+
+def quoted(value: str) -> str:
+    """A string for a visibility query; an id may be anything, so a quote in it must not end the string."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 async def _described(client: Client, workflow_id: str) -> WorkflowExecutionDescription | None:
@@ -101,9 +112,12 @@ async def _described(client: Client, workflow_id: str) -> WorkflowExecutionDescr
 
 
 async def _report(client: Client, workflow_id: str) -> SagaReport | None:
-    """What the saga says of itself, or None where no worker can be asked."""
+    """What the workflow says of the saga, or None where no worker can be asked."""
     handle = client.get_workflow_handle(workflow_id)
     try:
+        if workflow_id.startswith(RESIDUALS):
+            left = await handle.query("report", result_type=ResidualsReport, rpc_timeout=QUERY_TIMEOUT)
+            return left.saga
         return await handle.query("status", result_type=SagaReport, rpc_timeout=QUERY_TIMEOUT)
     except (RPCError, WorkflowQueryFailedError):
         return None

@@ -6,11 +6,7 @@ from temporalio import workflow
 from countermand.saga.executor import Saga
 from countermand.saga.history import RecordedStep
 from countermand.saga.ledger import Step
-from countermand.saga.tool import declared
 from countermand.saga.types import Cause, CauseKind, Frozen, SagaOptions, SagaReport
-
-PREFIX = "recover/"
-"""``recover/<saga id>`` is the id of a saga's recovery."""
 
 
 class RecoveryInput(Frozen):
@@ -28,7 +24,7 @@ class RecoverySaga:
 
     @workflow.init
     def __init__(self, lost: RecoveryInput) -> None:
-        steps = [_step(step) for step in lost.steps]
+        steps = [Step.of(step) for step in lost.steps]
         self._saga = Saga(lost.options, recovered=(lost.saga_id, steps))
 
     @workflow.run
@@ -40,15 +36,3 @@ class RecoverySaga:
     def status(self) -> SagaReport:
         """The ledger as it stands now."""
         return self._saga.report()
-
-
-def _step(recorded: RecordedStep) -> Step:
-    return Step(
-        tool=declared()[recorded.tool],
-        call=recorded.call,
-        args=recorded.args,
-        outcome=recorded.outcome,
-        result=recorded.result,
-        compensation=recorded.compensation,
-        undo_no=recorded.undo_no,
-    )

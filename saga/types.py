@@ -63,6 +63,7 @@ class CauseKind(StrEnum):
     UNKNOWN = "unknown"
     CANCELLED = "cancelled"
     TERMINATED = "terminated"
+    REVOKED = "revoked"
     ABORTED = "aborted"
     NOT_COMMITTED = "not_committed"
     LIMIT = "limit"

@@ -24,7 +24,7 @@ app.command("countermand.cli.up:up", name="up")
 app.command("countermand.cli.up:down", name="down")
 app.command("countermand.cli.worker:worker", name="worker")
 app.command("countermand.cli.world:app", name="world")
-app.command("countermand.cli.saga:saga", name="saga")
+app.command("countermand.cli.mend:saga", name="saga")
 app.command("countermand.cli.recover:recover", name="recover")
 
 

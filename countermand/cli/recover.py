@@ -9,9 +9,11 @@ from countermand.cli.console import ERROR, say_json, stderr, stdout
 from countermand.client import connect
 from countermand.embedded import connected
 from countermand.saga.janitor import SweepInput, sweep
-from countermand.saga.recovery import PREFIX, RecoverySaga
+from countermand.saga.names import RECOVER
+from countermand.saga.recovery import RecoverySaga
 from countermand.saga.types import JsonObject
 from countermand.settings import Settings
+from countermand.tools.registry import load_tools
 
 recover = App(
     name="recover",
@@ -29,12 +31,13 @@ async def _recover(
     json_output: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object a sweep.")] = False,
 ) -> int:
     settings = Settings()
+    load_tools(settings.tools)
     async with connected(settings, notify=lambda line: stderr().print(line, style="dim")) as endpoints:
         client = await connect(endpoints)
         while True:
             done = await sweep(client, SweepInput(saga_id=saga))
             reports = [
-                await client.get_workflow_handle_for(RecoverySaga.run, PREFIX + saga_id).result()
+                await client.get_workflow_handle_for(RecoverySaga.run, RECOVER + saga_id).result()
                 for saga_id in done.recovered
             ]
             if json_output:

@@ -22,11 +22,13 @@ saga = App(
 
 Example: countermand saga show chat-1a2b3c4d/t2""",
 )
+SagaId = Annotated[str, Parameter(help="The saga's id, which is its workflow's.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 
 
 @asynccontextmanager
-async def _client() -> AsyncGenerator[Client]:
+async def client_of_servers() -> AsyncGenerator[Client]:
+    """A client of the servers that the settings name."""
     async with connected(Settings(), notify=lambda line: stderr().print(line, style="dim")) as endpoints:
         yield await connect(endpoints)
 
@@ -39,7 +41,7 @@ async def list_(
     json_output: Json = False,
 ) -> int:
     """List sagas, the newest first. Example: countermand saga list --state needs_attention."""
-    async with _client() as client:
+    async with client_of_servers() as client:
         lines = await list_sagas(client, state=state, limit=limit)
     if json_output:
         say_json([line.model_dump(mode="json") for line in lines])
@@ -54,11 +56,9 @@ async def list_(
 
 
 @saga.command
-async def show(
-    saga_id: Annotated[str, Parameter(help="The saga's id, which is its workflow's.")], /, *, json_output: Json = False
-) -> int:
+async def show(saga_id: SagaId, /, *, json_output: Json = False) -> int:
     """Show a saga's ledger and timeline; the exit code tells its state. Example: countermand saga show order-7."""
-    async with _client() as client:
+    async with client_of_servers() as client:
         detail = await read_saga(client, saga_id)
     if json_output:
         say_json(detail.model_dump(mode="json"))
@@ -77,7 +77,8 @@ async def show(
 
 
 def _row(step: RecordedStep, first: RecordedStep) -> list[str]:
-    seconds = f"{(step.ended - step.started).total_seconds():.2f}" if step.ended else ""
+    seconds = f"{(step.ended - step.started).total_seconds():.2f}" if step.ended and step.started else ""
+    at = f"+{(step.started - first.started).total_seconds():.2f}" if step.started and first.started else ""
     return [
         str(step.no),
         step.tool,
@@ -85,7 +86,7 @@ def _row(step: RecordedStep, first: RecordedStep) -> list[str]:
         step.outcome,
         step.compensation,
         str(step.undo_no or ""),
-        f"+{(step.started - first.started).total_seconds():.2f}",
+        at,
         seconds,
         _money(step),
     ]

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.worker import Replayer
@@ -48,11 +49,13 @@ class SagaEnv:
         return name
 
     async def start_plan(
-        self, *steps: PlannedStep | tuple[PlannedStep, ...]
+        self, *steps: PlannedStep | tuple[PlannedStep, ...], run_timeout: timedelta | None = None
     ) -> WorkflowHandle[PlannedSaga, SagaReport]:
         """Start a fixed plan."""
         plan = Plan(steps=steps, options=self.options)
-        return await self.client.start_workflow(PlannedSaga.run, plan, id=self.new_id(), task_queue=self.task_queue)
+        return await self.client.start_workflow(
+            PlannedSaga.run, plan, id=self.new_id(), task_queue=self.task_queue, run_timeout=run_timeout
+        )
 
     async def run_plan(self, *steps: Steps) -> SagaReport:
         """Run a fixed plan to its end."""

@@ -14,7 +14,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from countermand.plugin import CountermandPlugin
-from countermand.saga.executor import SAGA_STATE
+from countermand.saga.state import SAGA_STATE
 from countermand.testing.env import SagaEnv, replay_all
 from countermand.testing.worlds import WorldUnderTest
 from countermand.tools.client import providers_at

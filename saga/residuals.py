@@ -1,0 +1,182 @@
+"""Residuals: what could not be undone is held by a workflow of its own until an operator has decided each piece."""
+
+import asyncio
+from enum import StrEnum
+
+from pydantic import Field
+from temporalio import workflow
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from countermand.saga.calls import call_undo
+from countermand.saga.errors import CountermandError
+from countermand.saga.history import RecordedStep
+from countermand.saga.ledger import Step
+from countermand.saga.names import RESIDUALS
+from countermand.saga.state import show_state
+from countermand.saga.types import (
+    Cause,
+    Compensation,
+    Frozen,
+    Residual,
+    SagaOptions,
+    SagaReport,
+    SagaState,
+)
+
+
+class Choice(StrEnum):
+    """What an operator does about a residual. ``give_up`` leaves it standing, and needs a reason."""
+
+    RETRY = "retry"
+    DONE_BY_HAND = "done_by_hand"
+    GIVE_UP = "give_up"
+
+
+class Decision(Frozen):
+    """One decision about one step."""
+
+    step_no: int = Field(ge=1)
+    choice: Choice
+    by: str = Field(min_length=1, max_length=100, description="Who decided.")
+    reason: str = Field(default="", max_length=1000)
+
+
+class Decided(Frozen):
+    """What a decision came to: ``settled`` if nothing more is asked about the step."""
+
+    decision: Decision
+    settled: bool
+    detail: str
+
+
+class ResidualsInput(Frozen):
+    """A saga's ledger, with what stands although it did not commit."""
+
+    saga_id: str
+    cause: Cause | None
+    steps: tuple[RecordedStep, ...] = Field(min_length=1)
+    options: SagaOptions = SagaOptions()
+
+
+class ResidualsReport(Frozen):
+    """A saga's residuals: what is still undecided, and every decision so far."""
+
+    saga: SagaReport
+    decisions: tuple[Decided, ...] = ()
+
+
+class NoSuchResidual(CountermandError):
+    """The saga has no residual at that step, or the decision is not one that can be taken."""
+
+
+@workflow.defn
+class ResidualsWorkflow:
+    """Holds a saga's residuals. Ends as ``compensated`` when all were mended, else as ``needs_attention``."""
+
+    @workflow.init
+    def __init__(self, left: ResidualsInput) -> None:
+        self._left = left
+        self._steps = [Step.of(step) for step in left.steps]
+        self._standing = {step.no: step for step in self._steps if step.may_stand}
+        self._given_up: set[int] = set()
+        self._decided: list[Decided] = []
+        self._one_at_a_time = asyncio.Lock()
+        self._state = SagaState.NEEDS_ATTENTION
+
+    @workflow.run
+    async def run(self, left: ResidualsInput) -> ResidualsReport:
+        """Wait until every residual is decided."""
+        show_state(left.options, self._state)
+        await workflow.wait_condition(lambda: not self._open())
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        if not self._given_up:
+            self._state = SagaState.COMPENSATED
+            show_state(left.options, self._state)
+        return self.report()
+
+    @workflow.update
+    async def decide(self, decision: Decision) -> Decided:
+        """Take a decision; the same decision about a settled step answers what it came to."""
+        async with self._one_at_a_time:
+            step = self._standing[decision.step_no]
+            if step.no not in self._open():
+                return next(one for one in reversed(self._decided) if one.decision.step_no == step.no)
+            match decision.choice:
+                case Choice.RETRY:
+                    decided = await self._retry(step, decision)
+                case Choice.DONE_BY_HAND:
+                    step.compensation = Compensation.DONE
+                    decided = Decided(decision=decision, settled=True, detail="done by hand")
+                case Choice.GIVE_UP:
+                    self._given_up.add(step.no)
+                    decided = Decided(decision=decision, settled=True, detail="given up: it stands")
+            self._decided.append(decided)
+            return decided
+
+    @decide.validator
+    def _check(self, decision: Decision) -> None:
+        step = self._standing.get(decision.step_no)
+        if step is None:
+            raise ApplicationError(f"step {decision.step_no} left nothing: {', '.join(map(str, self._standing))} did")
+        if decision.choice is Choice.GIVE_UP and not decision.reason.strip():
+            raise ApplicationError("giving up needs a --reason: it is recorded")
+        if decision.choice is Choice.RETRY and step.tool.undo is None:
+            raise ApplicationError(f"{step.tool.name} can't be undone: decide --done-by-hand or --give-up")
+
+    @workflow.query
+    def report(self) -> ResidualsReport:
+        """What is left, and what was decided."""
+        saga = SagaReport(
+            id=self._left.saga_id,
+            state=self._state,
+            cause=self._left.cause,
+            steps=tuple(step.report() for step in self._steps),
+            residuals=self._residuals(),
+        )
+        return ResidualsReport(saga=saga, decisions=tuple(self._decided))
+
+    async def _retry(self, step: Step, decision: Decision) -> Decided:
+        tries = sum(one.decision.step_no == step.no for one in self._decided)
+        try:
+            undone = await call_undo(step, activity_id=f"{step.no}:undo:{tries + 1}")
+        except ActivityError as error:
+            step.undo_error = str(error.cause or error)
+            return Decided(decision=decision, settled=False, detail=f"the undo failed again: {step.undo_error}")
+        step.compensation = Compensation.DONE if undone.effective else Compensation.NOOP
+        return Decided(decision=decision, settled=True, detail=undone.detail or "undone")
+
+    def _open(self) -> set[int]:
+        return {no for no, step in self._standing.items() if step.may_stand and no not in self._given_up}
+
+    def _residuals(self) -> tuple[Residual, ...]:
+        return tuple(step.residual() for step in self._steps if step.may_stand)
+
+
+async def decide(client: Client, saga_id: str, decision: Decision) -> Decided:
+    """Decide one residual of a saga.
+
+    Raises:
+        NoSuchResidual: There is nothing to decide there, or not so.
+    """
+    handle = client.get_workflow_handle_for(ResidualsWorkflow.run, f"{RESIDUALS}{saga_id}")
+    try:
+        return await handle.execute_update(ResidualsWorkflow.decide, decision)
+    except WorkflowUpdateFailedError as error:
+        raise NoSuchResidual(str(error.cause)) from error
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        report = await _closed_report(client, saga_id)
+        settled = [one for one in report.decisions if one.decision.step_no == decision.step_no] if report else []
+        if not settled:
+            raise NoSuchResidual(f"saga {saga_id!r} has no residuals to decide") from error
+        return settled[-1]
+
+
+async def _closed_report(client: Client, saga_id: str) -> ResidualsReport | None:
+    try:
+        return await client.get_workflow_handle_for(ResidualsWorkflow.run, f"{RESIDUALS}{saga_id}").result()
+    except RPCError:
+        return None

@@ -1,0 +1,116 @@
+"""Revoke: a committed saga is countermanded later, by its compensations in reverse and under the same undo keys."""
+
+from pydantic import Field
+from temporalio import workflow
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from countermand.saga.errors import CountermandError
+from countermand.saga.executor import Saga
+from countermand.saga.history import RecordedStep
+from countermand.saga.ledger import Step
+from countermand.saga.names import REVOKE
+from countermand.saga.reading import all_steps
+from countermand.saga.state import SAGA_STATE
+from countermand.saga.types import Cause, CauseKind, Effect, Frozen, SagaOptions, SagaReport, SagaState
+
+
+class NotRevocable(CountermandError):
+    """The saga did not commit, or there is none of that id; nothing was done."""
+
+
+class RevokeInput(Frozen):
+    """A committed saga, who wants it undone and why."""
+
+    saga_id: str
+    by: str
+    reason: str
+    steps: tuple[RecordedStep, ...] = Field(min_length=1)
+    options: SagaOptions = SagaOptions()
+
+
+@workflow.defn
+class RevokeSaga:
+    """Undoes a committed saga; what is irreversible is reported as residuals."""
+
+    @workflow.init
+    def __init__(self, wanted: RevokeInput) -> None:
+        steps = [Step.of(step) for step in wanted.steps]
+        self._saga = Saga(wanted.options, recovered=(wanted.saga_id, steps))
+        self._by = wanted.by
+
+    @workflow.run
+    async def run(self, wanted: RevokeInput) -> SagaReport:
+        """Undo the saga; answers its ledger."""
+        return await self._saga.revoke(Cause(kind=CauseKind.REVOKED, message=wanted.reason))
+
+    @workflow.query
+    def status(self) -> SagaReport:
+        """The ledger as it stands now."""
+        return self._saga.report()
+
+    @workflow.query
+    def by(self) -> str:
+        """Who asked for it."""
+        return self._by
+
+
+async def revoke(client: Client, saga_id: str, *, by: str, reason: str) -> SagaReport:
+    """Countermand a committed saga and wait for its end; twice is once.
+
+    Raises:
+        NotRevocable: It did not commit, or did nothing that could be undone.
+    """
+    steps = await _committed(client, saga_id)
+    await _start(client, RevokeInput(saga_id=saga_id, by=by, reason=reason, steps=tuple(steps)))
+    return await client.get_workflow_handle_for(RevokeSaga.run, f"{REVOKE}{saga_id}").result()
+
+
+async def resume_revocation(client: Client, saga_id: str) -> bool:
+    """Start a revocation again that was terminated or timed out; answers whether there was one to start."""
+    try:
+        lost = await client.get_workflow_handle_for(RevokeSaga.run, f"{REVOKE}{saga_id}").describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return False
+        raise
+    if lost.status in {WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED}:
+        return False
+    steps = await _committed(client, saga_id)
+    return await _start(client, RevokeInput(saga_id=saga_id, by="janitor", reason="resumed", steps=tuple(steps)))
+
+
+async def _start(client: Client, wanted: RevokeInput) -> bool:
+    saga = await client.get_workflow_handle(wanted.saga_id).describe()
+    try:
+        await client.start_workflow(
+            RevokeSaga.run,
+            wanted,
+            id=f"{REVOKE}{wanted.saga_id}",
+            task_queue=saga.task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+        )
+    except WorkflowAlreadyStartedError:
+        return False
+    return True
+
+
+async def _committed(client: Client, saga_id: str) -> list[RecordedStep]:
+    """The steps of a committed saga that had effects."""
+    try:
+        execution = await client.get_workflow_handle(saga_id).describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise NotRevocable(f"there is no saga {saga_id!r}") from error
+        raise
+    state = execution.typed_search_attributes.get(SAGA_STATE)
+    if execution.status is WorkflowExecutionStatus.RUNNING:
+        raise NotRevocable(f"saga {saga_id!r} is still running: cancel it instead")
+    if state != SagaState.COMMITTED:
+        raise NotRevocable(f"saga {saga_id!r} is {state}: only a committed saga can be revoked")
+    steps = [step for step in await all_steps(client, saga_id) if Step.of(step).tool.effect is not Effect.READ]
+    if not steps:
+        raise NotRevocable(f"saga {saga_id!r} did nothing that could be undone")
+    return steps
