@@ -40,7 +40,7 @@ class Refused(ToolRefused):
     """A provider said no; ``code`` is its word for why."""
 
     def __init__(self, error: ErrorDetail) -> None:
-        super().__init__(error.message)
+        super().__init__(error.message.removesuffix("."))
         self.code = error.code
 
 
@@ -145,11 +145,12 @@ def _parsed(operation: str, response: httpx.Response, answer: type[AnswerT]) -> 
     except ValidationError:
         detail = ErrorDetail(type="api_error", code="unknown", message=f"HTTP {response.status_code}")
     if detail.code == "idempotency_key_in_use":
-        raise ToolUnavailable(f"{operation}: {detail.message}", retry_after=_IN_USE_PAUSE)
+        raise ToolUnavailable(f"{operation}: the call is still under way", retry_after=_IN_USE_PAUSE)
     busy = response.status_code == HTTPStatus.TOO_MANY_REQUESTS
     # A key that was used with other arguments may have had its effect with those.
     if response.is_server_error or busy or detail.code == "idempotency_key_reused":
-        raise ToolUnavailable(f"{operation}: {detail.message}", retry_after=_retry_after(response))
+        message = f"{operation}: {detail.message.removesuffix('.')}"
+        raise ToolUnavailable(message, retry_after=_retry_after(response))
     raise Refused(detail)
 
 
