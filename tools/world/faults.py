@@ -111,6 +111,11 @@ def listed(session: Session) -> list[Fault]:
     return [Fault.model_validate(row) for row in session.scalars(select(FaultRow).order_by(FaultRow.id))]
 
 
+def operations(session: Session) -> set[str]:
+    """The operations that have a fault."""
+    return set(session.scalars(select(FaultRow.operation)))
+
+
 def due(session: Session, operation: str) -> Fault | None:
     """The fault that this call to an operation meets: the oldest that is due. All of them count the call."""
     met: FaultRow | None = None
