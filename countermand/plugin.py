@@ -51,7 +51,14 @@ def _pass_through(runner: WorkflowRunner | None) -> WorkflowRunner:
     """
     if isinstance(runner, SandboxedWorkflowRunner):
         restrictions = runner.restrictions.with_passthrough_modules(
-            "countermand", "pydantic", "pydantic_core", "langchain_core", "langgraph", "langsmith", "rfc8785"
+            "countermand",
+            "email_validator",
+            "pydantic",
+            "pydantic_core",
+            "langchain_core",
+            "langgraph",
+            "langsmith",
+            "rfc8785",
         )
         return dataclasses.replace(runner, restrictions=restrictions)
     if runner is None:

@@ -11,7 +11,6 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from datetime import timedelta
 from http import HTTPStatus
 from typing import TypeVar
@@ -33,26 +32,27 @@ ANSWER_WITHIN = timedelta(seconds=5)
 _IN_USE_PAUSE = timedelta(seconds=0.5)
 """The pause before a key that is in use is tried again; the provider names none."""
 
-_http: ContextVar[httpx.AsyncClient] = ContextVar("providers")
+_worlds: list[httpx.AsyncClient] = []
+"""The providers in use, the last one is called; of the whole process, since activities run in tasks of their own."""
 
 
 class Refused(ToolRefused):
     """A provider said no; ``code`` is its word for why."""
 
     def __init__(self, error: ErrorDetail) -> None:
-        super().__init__(error.message)
+        super().__init__(error.message.removesuffix("."))
         self.code = error.code
 
 
 @asynccontextmanager
 async def providers_at(url: str) -> AsyncGenerator[None]:
-    """Let the tools that run inside this context call the providers at a base URL."""
+    """Let this process's tools call the providers at a base URL; run the worker inside."""
     async with httpx.AsyncClient(base_url=url, timeout=ANSWER_WITHIN.total_seconds()) as http:
-        token = _http.set(http)
+        _worlds.append(http)
         try:
             yield
         finally:
-            _http.reset(token)
+            _worlds.remove(http)
 
 
 async def read(operation: str, answer: type[AnswerT], **query: str) -> AnswerT:
@@ -119,13 +119,17 @@ async def _send(
     body: BaseModel | None = None,
     key: str | None = None,
 ) -> httpx.Response:
+    if not _worlds:
+        raise ToolRefused(
+            f"{operation}: no providers: run the worker inside countermand.tools.client.providers_at(url)"
+        )
     headers = {"Content-Type": "application/json"}
     if key is not None:
         headers["Idempotency-Key"] = key
     content = None if body is None else body.model_dump_json()
     path = f"/{operation.replace('.', '/')}"
     try:
-        return await _http.get().request(method, path, params=params, content=content, headers=headers)
+        return await _worlds[-1].request(method, path, params=params, content=content, headers=headers)
     except httpx.TransportError as error:
         raise ToolUnavailable(f"{operation}: no answer ({type(error).__name__}: {error})") from error
 
@@ -141,11 +145,12 @@ def _parsed(operation: str, response: httpx.Response, answer: type[AnswerT]) -> 
     except ValidationError:
         detail = ErrorDetail(type="api_error", code="unknown", message=f"HTTP {response.status_code}")
     if detail.code == "idempotency_key_in_use":
-        raise ToolUnavailable(f"{operation}: {detail.message}", retry_after=_IN_USE_PAUSE)
+        raise ToolUnavailable(f"{operation}: the call is still under way", retry_after=_IN_USE_PAUSE)
     busy = response.status_code == HTTPStatus.TOO_MANY_REQUESTS
     # A key that was used with other arguments may have had its effect with those.
     if response.is_server_error or busy or detail.code == "idempotency_key_reused":
-        raise ToolUnavailable(f"{operation}: {detail.message}", retry_after=_retry_after(response))
+        message = f"{operation}: {detail.message.removesuffix('.')}"
+        raise ToolUnavailable(message, retry_after=_retry_after(response))
     raise Refused(detail)
 
 

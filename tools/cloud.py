@@ -52,7 +52,10 @@ async def terminate_cluster(call: ToolCall, _args: ProvisionCluster, _result: Cl
 
 
 async def _find_cluster(call: ToolCall, _args: ProvisionCluster) -> Probed[Cluster]:
-    return await client.probe("cloud.create_cluster", call, wire.Cluster, _cluster)
+    probed = await client.probe("cloud.create_cluster", call, wire.Cluster, _cluster)
+    if probed.result is None:
+        return probed
+    return Probed(probed.answer, await _when_ready(probed.result))
 
 
 @tool(
@@ -70,13 +73,7 @@ async def provision_cluster(call: ToolCall, args: ProvisionCluster) -> Cluster:
         quantity=quote.order.quantity,
         reference=quote.quote_id,
     )
-    made = await client.act("cloud.create_cluster", wire.Cluster, wanted, key=call.key)
-    while made.status == "provisioning":
-        await asyncio.sleep(LOOK_EVERY.total_seconds())
-        made = await client.read("cloud.get_cluster", wire.Cluster, id=made.id)
-    if made.status != "ready":
-        raise ToolUnavailable(f"cluster {made.id} is {made.status}")
-    return _cluster(made)
+    return await _when_ready(_cluster(await client.act("cloud.create_cluster", wire.Cluster, wanted, key=call.key)))
 
 
 async def delete_load_balancer(call: ToolCall, _args: CreateLoadBalancer, _result: LoadBalancer | None) -> Undone:
@@ -98,6 +95,16 @@ async def create_load_balancer(call: ToolCall, args: CreateLoadBalancer) -> Load
 async def find_load_balancer(load_balancer_id: str) -> LoadBalancer:
     """The load balancer with this id."""
     return _load_balancer(await client.read("cloud.get_load_balancer", wire.LoadBalancer, id=load_balancer_id))
+
+
+async def _when_ready(made: Cluster) -> Cluster:
+    """The cluster as soon as it is ready; the call's time-out bounds the wait."""
+    while made.status == "provisioning":
+        await asyncio.sleep(LOOK_EVERY.total_seconds())
+        made = _cluster(await client.read("cloud.get_cluster", wire.Cluster, id=made.cluster_id))
+    if made.status != "ready":
+        raise ToolUnavailable(f"cluster {made.cluster_id} is {made.status}")
+    return made
 
 
 def _cluster(made: wire.Cluster) -> Cluster:

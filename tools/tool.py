@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from types import NoneType
-from typing import Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Literal, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from pydantic import BaseModel
 
@@ -18,6 +18,35 @@ ResultT = TypeVar("ResultT", bound=BaseModel)
 Forward = Callable[[ToolCall, ArgsT], Awaitable[ResultT]]
 Compensation = Callable[[ToolCall, ArgsT, ResultT | None], Awaitable[Undone]]
 Probe = Callable[[ToolCall, ArgsT], Awaitable[Probed[ResultT]]]
+
+
+# Of a read there is nothing to infer the types from but the decorated function itself.
+@overload
+def tool(
+    *,
+    effect: Literal["read"],
+    start_to_close: timedelta = ...,
+    max_attempts: int | None = ...,
+    on_failure: OnFailure | None = ...,
+    approval: Approval = ...,
+    parallel: bool = ...,
+    fenced: bool = ...,
+) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]: ...
+
+
+@overload
+def tool(
+    *,
+    effect: Literal["read", "compensable", "irreversible"],
+    compensate: Compensation[ArgsT, ResultT] | None = ...,
+    probe: Probe[ArgsT, ResultT],
+    start_to_close: timedelta = ...,
+    max_attempts: int | None = ...,
+    on_failure: OnFailure | None = ...,
+    approval: Approval = ...,
+    parallel: bool = ...,
+    fenced: bool = ...,
+) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]: ...
 
 
 def tool(

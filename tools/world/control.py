@@ -110,7 +110,7 @@ async def add_fault(request: Request, body: FaultRequest) -> Fault:
     """Set a fault."""
     if body.operation not in OPERATIONS:
         raise Refusal(422, "parameter_invalid", f"operation: {unknown_operation(body.operation)}")
-    with _simulation(request).transaction("world.faults") as call:
+    with _simulation(request).changing_faults() as call:
         return faults.add(call.session, body)
 
 
@@ -124,7 +124,7 @@ async def list_faults(request: Request) -> list[Fault]:
 @router.delete("/faults")
 async def clear_faults(request: Request) -> Health:
     """Take all faults away."""
-    with _simulation(request).transaction("world.faults") as call:
+    with _simulation(request).changing_faults() as call:
         for fault in faults.listed(call.session):
             faults.remove(call.session, fault.id)
     return Health()
@@ -133,7 +133,7 @@ async def clear_faults(request: Request) -> Health:
 @router.delete("/faults/{fault_id}")
 async def remove_fault(request: Request, fault_id: int) -> Health:
     """Take one fault away."""
-    with _simulation(request).transaction("world.faults") as call:
+    with _simulation(request).changing_faults() as call:
         faults.remove(call.session, fault_id)
     return Health()
 

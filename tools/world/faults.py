@@ -60,10 +60,10 @@ class Fault(FaultRequest):
             message = "The card was declined. Use another card."
             refusal = Refusal(402, "card_declined", message, type="card_error", decline_code="declined_by_fault")
         elif self.kind == "decline":
-            refusal = Refusal(409, "declined_by_fault", f"{self.operation} was declined.")
+            refusal = Refusal(409, "declined_by_fault", f"{self.operation}: declined.")
         else:
             status = int(self.kind.removeprefix("http_"))
-            refusal = Refusal(status, "fault", f"{HTTPStatus(status).phrase} ({self.operation}).", type="api_error")
+            refusal = Refusal(status, "fault", f"{HTTPStatus(status).phrase}.", type="api_error")
         pause = self.retry_after_s
         if pause is None and status == RATE_LIMITED:
             pause = 1
@@ -109,6 +109,11 @@ def remove(session: Session, fault_id: int) -> None:
 def listed(session: Session) -> list[Fault]:
     """All faults that are set, oldest first."""
     return [Fault.model_validate(row) for row in session.scalars(select(FaultRow).order_by(FaultRow.id))]
+
+
+def operations(session: Session) -> set[str]:
+    """The operations that have a fault."""
+    return set(session.scalars(select(FaultRow.operation)))
 
 
 def due(session: Session, operation: str) -> Fault | None:

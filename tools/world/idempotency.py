@@ -24,26 +24,24 @@ RATE_LIMITED = 429
 SERVER_ERROR = 500
 
 
-class AnswerRow(Base, kw_only=True):
-    """The stored answer to the call with a key."""
+class KeyRow(Base, kw_only=True):
+    """What is known of a key: the stored answer to its call, or that its call must never have an effect (any more)."""
 
-    __tablename__ = "answers"
-
-    provider: Mapped[str] = mapped_column(primary_key=True)
-    key: Mapped[str] = mapped_column(primary_key=True)
-    fingerprint: Mapped[str]
-    status: Mapped[int]
-    content: Mapped[str]
-
-
-class TombstoneRow(Base, kw_only=True):
-    """A key whose forward call must never have an effect (any more)."""
-
-    __tablename__ = "tombstones"
+    __tablename__ = "keys"
 
     provider: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(primary_key=True)
-    buried_at: Mapped[float]
+    fingerprint: Mapped[str | None] = mapped_column(default=None)
+    status: Mapped[int | None] = mapped_column(default=None)
+    content: Mapped[str | None] = mapped_column(default=None)
+    buried_at: Mapped[float | None] = mapped_column(default=None)
+
+    @property
+    def answer(self) -> "Reply | None":
+        """The stored answer."""
+        if self.status is None or self.content is None:
+            return None
+        return Reply(status=self.status, content=self.content, headers={"Idempotent-Replayed": "true"})
 
 
 class Reply(Frozen):
@@ -80,19 +78,19 @@ def recall(call: Call, print_: str) -> Reply | None:
     Raises:
         Refusal: The key was used otherwise, or was buried by an undo.
     """
-    answer = call.session.get(AnswerRow, (call.provider, call.key))
-    if answer is not None and answer.fingerprint != print_:
+    known = _known(call, call.key)
+    if known is None:
+        return None
+    if known.fingerprint not in (None, print_):
         raise key_reused(call.key)
-    if call.session.get(TombstoneRow, (call.provider, call.key)) is not None:
+    if known.buried_at is not None:
         raise Refusal(
             409,
             "key_tombstoned",
             f"The call with the key {call.key!r} was undone: it can never have an effect. Do not repeat it.",
             type="idempotency_error",
         )
-    if answer is None:
-        return None
-    return Reply(status=answer.status, content=answer.content, headers={"Idempotent-Replayed": "true"})
+    return known.answer
 
 
 def store(call: Call, print_: str, body: BaseModel, *, true: Reply, given: Reply) -> None:
@@ -106,7 +104,7 @@ def store(call: Call, print_: str, body: BaseModel, *, true: Reply, given: Reply
     if is_named_undo(body) and not kept.success:
         return
     call.session.add(
-        AnswerRow(provider=call.provider, key=call.key, fingerprint=print_, status=kept.status, content=kept.content)
+        KeyRow(provider=call.provider, key=call.key, fingerprint=print_, status=kept.status, content=kept.content)
     )
 
 
@@ -130,25 +128,32 @@ def check_undo(call: Call, operation: Operation, body: BaseModel) -> None:
 
 def bury(call: Call, body: BaseModel) -> None:
     """Leave the tombstone of the key that an undo names."""
-    if isinstance(body, Undo) and body.original_key is not None:
-        call.session.merge(TombstoneRow(provider=call.provider, key=body.original_key, buried_at=call.now))
+    if not isinstance(body, Undo) or body.original_key is None:
+        return
+    known = _known(call, body.original_key)
+    if known is None:
+        call.session.add(KeyRow(provider=call.provider, key=body.original_key, buried_at=call.now))
+    else:
+        known.buried_at = known.buried_at or call.now
 
 
 def probe(call: Call, body: Probe) -> Probed:
     """Whether the call with this key landed, as far as the provider can tell."""
     if (call.provider, body.key) in call.in_flight:
         return Probed(status="unknown")
-    if call.session.get(TombstoneRow, (call.provider, body.key)) is not None:
+    known = _known(call, body.key)
+    if known is None or known.buried_at is not None or known.answer is None:
         return Probed(status="not_landed")
-    answer = call.session.get(AnswerRow, (call.provider, body.key))
-    if answer is None:
-        return Probed(status="not_landed")
-    if Reply(status=answer.status, content="").success:
-        result: JsonValue = json.loads(answer.content)
+    if known.answer.success:
+        result: JsonValue = json.loads(known.answer.content)
         return Probed(status="landed", result=result)
-    if answer.status >= SERVER_ERROR or effect_of(call.session, call.provider, body.key) is not None:
+    if known.answer.status >= SERVER_ERROR or effect_of(call.session, call.provider, body.key) is not None:
         return Probed(status="unknown")
     return Probed(status="not_landed")
+
+
+def _known(call: Call, key: str) -> KeyRow | None:
+    return call.session.get(KeyRow, (call.provider, key))
 
 
 def key_reused(key: str) -> Refusal:

@@ -44,6 +44,8 @@ class _Server(uvicorn.Server):
             lifespan="on",
             log_level="warning",
             access_log=False,
+            # Longer than clients keep an idle connection, so that they never send on one that is just being closed.
+            timeout_keep_alive=60,
             timeout_graceful_shutdown=5,
         )
         super().__init__(config)

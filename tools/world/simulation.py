@@ -33,6 +33,7 @@ class Simulation:
             if session.get(inventory.StockRow, "small") is None:
                 inventory.stock_up(session, catalogue.STOCK)
             self.settings = settings.load(session)
+            self._faulty = faults.operations(session)
 
     def close(self) -> None:
         """Close the database."""
@@ -65,8 +66,17 @@ class Simulation:
 
     def next_fault(self, operation: str) -> Fault | None:
         """The fault that this call meets; counted for good, whatever becomes of the call."""
+        if operation not in self._faulty:
+            return None
         with self._sessions.begin() as session:
             return faults.due(session, operation)
+
+    @contextmanager
+    def changing_faults(self) -> Generator[Call]:
+        """A transaction that sets faults or takes them away."""
+        with self.transaction("world.faults") as call:
+            yield call
+            self._faulty = faults.operations(call.session)
 
     def execute(self, operation: Operation, key: str, body: BaseModel, spoilt: Reply | None = None) -> Reply:
         """Run one call: effect, ledger and stored answer together, or nothing.
@@ -95,9 +105,10 @@ class Simulation:
         with self._engine.begin() as connection:
             Base.metadata.drop_all(connection)
             Base.metadata.create_all(connection)
-            inventory.stock_up(session := Session(connection), catalogue.STOCK)
-            session.flush()
-            self.settings = settings.Settings()
+            with Session(connection) as session:
+                inventory.stock_up(session, catalogue.STOCK)
+                session.flush()
+        self.settings, self._faulty = settings.Settings(), set()
 
     def change_settings(self, changed: settings.Settings) -> None:
         """Set how the world behaves, for good."""
@@ -122,12 +133,11 @@ class Simulation:
 
 
 def _run(call: Call, operation: Operation, body: BaseModel) -> Reply:
-    """Run an operation so that a refusal leaves nothing but its answer."""
+    """Run an operation. It refuses before it writes anything, so a refusal leaves nothing but its answer."""
     try:
-        with call.session.begin_nested():
-            idempotency.check_undo(call, operation, body)
-            result = operation.run(call, body)
-            idempotency.bury(call, body)
-            return idempotency.reply(result)
+        idempotency.check_undo(call, operation, body)
+        result = operation.run(call, body)
     except Refusal as refusal:
         return idempotency.refusal_reply(refusal)
+    idempotency.bury(call, body)
+    return idempotency.reply(result)

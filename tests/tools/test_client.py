@@ -1,0 +1,68 @@
+"""What the client makes of providers that are not there, or speak in tongues."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from countermand.saga.errors import ToolRefused, ToolUnavailable
+from countermand.tools import client
+from countermand.tools.world.models.inventory import Quote
+
+
+async def ask() -> Quote:
+    return await client.read("inventory.get_quote", Quote, id="quo_1")
+
+
+@asynccontextmanager
+async def provider_that_answers(raw: bytes) -> AsyncGenerator[str]:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(raw)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_a_tool_that_knows_no_providers_says_how_to_name_them() -> None:
+    with pytest.raises(ToolRefused, match="providers_at"):
+        await ask()
+
+
+async def test_a_provider_that_is_not_there_is_unavailable() -> None:
+    async with client.providers_at("http://127.0.0.1:9"):
+        with pytest.raises(ToolUnavailable, match=r"inventory\.get_quote: no answer"):
+            await ask()
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nnot json", "can't be understood"),
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"id": 1}', "can't be understood"),
+        (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 6\r\n\r\n<html>", "HTTP 502"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\ncut", "no answer"),
+        (b"this is not HTTP\r\n\r\n", "no answer"),
+    ],
+)
+async def test_an_answer_that_makes_no_sense_may_hide_an_effect(raw: bytes, expected: str) -> None:
+    async with provider_that_answers(raw) as url, client.providers_at(url):
+        with pytest.raises(ToolUnavailable, match=expected):
+            await ask()
+
+
+async def test_the_providers_named_last_are_called_until_their_context_ends() -> None:
+    body = b'{"error": {"type": "t", "code": "inner", "message": "no quote."}}'
+    not_found = b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    async with (
+        provider_that_answers(not_found) as url,
+        client.providers_at("http://127.0.0.1:9"),
+    ):
+        async with client.providers_at(url):
+            with pytest.raises(client.Refused, match="no quote") as refused:
+                await ask()
+            assert refused.value.code == "inner"
+        with pytest.raises(ToolUnavailable):
+            await ask()
