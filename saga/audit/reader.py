@@ -1,0 +1,141 @@
+"""Reading the log as it stands: nothing here believes what it reads."""
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Connection, func, select, tuple_
+
+from countermand.saga.audit.chain import TreeHead
+from countermand.saga.audit.database import EntryRow, HeadRow, LogTables, NodeRow, ReceiptRow, open_database, reading
+from countermand.saga.audit.errors import AuditError
+from countermand.saga.audit.merkle import (
+    Lookup,
+    Node,
+    Range,
+    consistency_ranges,
+    inclusion_ranges,
+    nodes_of,
+    range_hash,
+)
+
+_LEAVES_AT_ONCE = 1000
+
+
+class StoredReceipt(NamedTuple):
+    """A receipt's row: its canonical JSON, and what the row itself says of it."""
+
+    saga: str
+    n: int
+    content: str
+    body: str
+
+
+class Leaf(NamedTuple):
+    """A leaf as stored: its receipt (None where it is gone) and the records by their numbers."""
+
+    number: int
+    receipt: StoredReceipt | None
+    records: tuple[tuple[int, str], ...]
+
+
+class LogReader:
+    """Reads a log in one transaction: what it tells belongs together, however many append meanwhile."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def head(self) -> TreeHead | None:
+        """The latest signed head; None when the log is empty."""
+        body = self._connection.scalar(select(HeadRow.body).order_by(HeadRow.size.desc()).limit(1))
+        return None if body is None else TreeHead.model_validate_json(body)
+
+    def heads(self) -> Iterator[tuple[int, str]]:
+        """All stored heads by size."""
+        rows = self._connection.execute(select(HeadRow.size, HeadRow.body).order_by(HeadRow.size))
+        yield from rows.tuples().yield_per(_LEAVES_AT_ONCE)
+
+    def nodes(self) -> Iterator[tuple[int, int, bytes]]:
+        """All stored nodes: level, index, hash."""
+        rows = self._connection.execute(select(NodeRow.level, NodeRow.index, NodeRow.hash))
+        yield from rows.tuples().yield_per(_LEAVES_AT_ONCE)
+
+    def leaves(self) -> Iterator[Leaf]:
+        """All leaves in order, also those of which only records are left."""
+        ends = (self._connection.scalar(select(func.max(column))) for column in (ReceiptRow.leaf, EntryRow.leaf))
+        size = max((end + 1 for end in ends if end is not None), default=0)
+        for start in range(0, size, _LEAVES_AT_ONCE):
+            yield from self._between(start, start + _LEAVES_AT_ONCE)
+
+    def of_saga(self, saga_id: str) -> list[Leaf]:
+        """The saga's leaves, the first receipt first."""
+        found = self._connection.scalars(
+            select(ReceiptRow.leaf).where(ReceiptRow.saga == saga_id).order_by(ReceiptRow.n)
+        ).all()
+        return [leaf for index in found for leaf in self._between(index, index + 1)]
+
+    def node(self, node: Node) -> bytes | None:
+        """A stored node."""
+        level, index = node
+        return self._connection.scalar(select(NodeRow.hash).where(NodeRow.level == level, NodeRow.index == index))
+
+    def inclusion(self, leaf: int, size: int) -> list[bytes]:
+        """The proof that the leaf is in the tree of that size, nearest sibling first."""
+        return self._hashes(inclusion_ranges(leaf, size))
+
+    def consistency(self, first: int, second: int) -> list[bytes]:
+        """The proof that the tree of the first size is a prefix of the second's."""
+        return self._hashes(consistency_ranges(first, second))
+
+    def _between(self, start: int, end: int) -> Iterator[Leaf]:
+        rows = self._connection.execute(
+            select(ReceiptRow.leaf, ReceiptRow.saga, ReceiptRow.n, ReceiptRow.content, ReceiptRow.body).where(
+                ReceiptRow.leaf >= start, ReceiptRow.leaf < end
+            )
+        )
+        receipts = {leaf: StoredReceipt(saga, n, content, body) for leaf, saga, n, content, body in rows.tuples()}
+        records: dict[int, list[tuple[int, str]]] = {}
+        of_entries = self._connection.execute(
+            select(EntryRow.leaf, EntryRow.seq, EntryRow.body)
+            .where(EntryRow.leaf >= start, EntryRow.leaf < end)
+            .order_by(EntryRow.leaf, EntryRow.seq)
+        )
+        for leaf, seq, body in of_entries.tuples():
+            records.setdefault(leaf, []).append((seq, body))
+        for index in sorted(receipts.keys() | records.keys()):
+            yield Leaf(index, receipts.get(index), tuple(records.get(index, ())))
+
+    def _hashes(self, ranges: list[Range]) -> list[bytes]:
+        lookup = lookup_of(self._connection, [node for leaves in ranges for node in nodes_of(leaves)])
+        return [range_hash(leaves, lookup) for leaves in ranges]
+
+
+@contextmanager
+def read_log(where: str | Path) -> Generator[LogReader]:
+    """Open a log by path (SQLite) or SQLAlchemy URL.
+
+    Raises:
+        AuditError: There is none.
+    """
+    engine = open_database(where, LogTables, create=False)
+    try:
+        with reading(engine) as connection:
+            yield LogReader(connection)
+    finally:
+        engine.dispose()
+
+
+def lookup_of(connection: Connection, wanted: Iterable[Node]) -> Lookup:
+    """The wanted nodes, fetched at once."""
+    key = tuple_(NodeRow.level, NodeRow.index)
+    rows = connection.execute(select(NodeRow.level, NodeRow.index, NodeRow.hash).where(key.in_(list(wanted)))).tuples()
+    found = {(level, index): kept for level, index, kept in rows}
+
+    def lookup(node: Node) -> bytes:
+        try:
+            return found[node]
+        except KeyError:
+            raise AuditError(f"the log lacks its node {node}: run `countermand audit verify`") from None
+
+    return lookup
