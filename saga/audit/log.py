@@ -90,6 +90,11 @@ class AuditLog:
             publish(self._heads, head)
         return receipt
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
+        self._salts.close()
+
     def _grow(self, connection: Connection, leaf: int, hashed: bytes, now: datetime) -> TreeHead:
         kept = lookup_of(connection, nodes_of((0, leaf)))
         fresh = dict(completed_by(leaf, hashed, kept))

@@ -54,12 +54,12 @@ class LogReader:
     def heads(self) -> Iterator[tuple[int, str]]:
         """All stored heads by size."""
         rows = self._connection.execute(select(HeadRow.size, HeadRow.body).order_by(HeadRow.size))
-        yield from rows.tuples().yield_per(_LEAVES_AT_ONCE)
+        yield from rows.yield_per(_LEAVES_AT_ONCE)
 
     def nodes(self) -> Iterator[tuple[int, int, bytes]]:
         """All stored nodes: level, index, hash."""
         rows = self._connection.execute(select(NodeRow.level, NodeRow.index, NodeRow.hash))
-        yield from rows.tuples().yield_per(_LEAVES_AT_ONCE)
+        yield from rows.yield_per(_LEAVES_AT_ONCE)
 
     def leaves(self) -> Iterator[Leaf]:
         """All leaves in order, also those of which only records are left."""
@@ -94,14 +94,14 @@ class LogReader:
                 ReceiptRow.leaf >= start, ReceiptRow.leaf < end
             )
         )
-        receipts = {leaf: StoredReceipt(saga, n, content, body) for leaf, saga, n, content, body in rows.tuples()}
+        receipts = {leaf: StoredReceipt(saga, n, content, body) for leaf, saga, n, content, body in rows}
         records: dict[int, list[tuple[int, str]]] = {}
         of_entries = self._connection.execute(
             select(EntryRow.leaf, EntryRow.seq, EntryRow.body)
             .where(EntryRow.leaf >= start, EntryRow.leaf < end)
             .order_by(EntryRow.leaf, EntryRow.seq)
         )
-        for leaf, seq, body in of_entries.tuples():
+        for leaf, seq, body in of_entries:
             records.setdefault(leaf, []).append((seq, body))
         for index in sorted(receipts.keys() | records.keys()):
             yield Leaf(index, receipts.get(index), tuple(records.get(index, ())))
@@ -129,7 +129,7 @@ def read_log(where: str | Path) -> Generator[LogReader]:
 def lookup_of(connection: Connection, wanted: Iterable[Node]) -> Lookup:
     """The wanted nodes, fetched at once."""
     key = tuple_(NodeRow.level, NodeRow.index)
-    rows = connection.execute(select(NodeRow.level, NodeRow.index, NodeRow.hash).where(key.in_(list(wanted)))).tuples()
+    rows = connection.execute(select(NodeRow.level, NodeRow.index, NodeRow.hash).where(key.in_(list(wanted))))
     found = {(level, index): kept for level, index, kept in rows}
 
     def lookup(node: Node) -> bytes:

@@ -45,3 +45,7 @@ class Salts:
             with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
         return deleted
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
