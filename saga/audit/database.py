@@ -94,9 +94,13 @@ def open_database(where: str | Path, tables: type[DeclarativeBase], *, create: b
     text = str(where)
     try:
         url = make_url(text if "://" in text else f"sqlite:///{Path(text).absolute()}")
-        sqlite = url.get_backend_name() == "sqlite"
-        if sqlite:
-            _prepare_file(Path(url.database or ""), create=create)
+    except ArgumentError as error:
+        raise AuditError("the log's place is no database URL: give a path or postgresql+psycopg://…") from error
+    name = url.render_as_string(hide_password=True)
+    sqlite = url.get_backend_name() == "sqlite"
+    if sqlite:
+        _prepare_file(Path(url.database or ""), create=create)
+    try:
         engine = create_engine(url, connect_args={"timeout": 30} if sqlite else {})
         if sqlite:
             event.listen(engine, "connect", _configure_sqlite)
@@ -106,10 +110,10 @@ def open_database(where: str | Path, tables: type[DeclarativeBase], *, create: b
                 tables.metadata.create_all(connection)
         else:
             engine.connect().close()
-    except (ArgumentError, ImportError) as error:
-        raise AuditError(f"{text}: give a path, sqlite:///PATH or postgresql+psycopg://…: {error}") from error
+    except ImportError as error:
+        raise AuditError(f"{name}: its driver is missing: pip install 'countermand[postgres]'") from error
     except SQLAlchemyError as error:
-        raise AuditError(f"{text}: cannot be opened: {error.args[0]}") from error
+        raise AuditError(f"{name}: cannot be opened: {str(error.args[0]).splitlines()[0]}") from error
     return engine
 
 
