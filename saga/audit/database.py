@@ -19,7 +19,7 @@ from sqlalchemy import (
     make_url,
     select,
 )
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -128,12 +128,18 @@ def writing(engine: Engine) -> Generator[Connection]:
 
 @contextmanager
 def reading(engine: Engine) -> Generator[Connection]:
-    """A transaction that sees one state of the log throughout."""
-    connection = engine.connect()
-    if engine.dialect.name == "postgresql":
-        connection = connection.execution_options(isolation_level="REPEATABLE READ")
-    with connection:
-        yield connection
+    """A transaction that sees one state of the log throughout.
+
+    Raises:
+        AuditError: The database holds no log.
+    """
+    snapshot = {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
+    try:
+        with engine.connect().execution_options(**snapshot) as connection:
+            yield connection
+    except DBAPIError as error:
+        name = engine.url.render_as_string(hide_password=True)
+        raise AuditError(f"{name}: cannot be read as an audit log: {str(error.orig).splitlines()[0]}") from error
 
 
 def _prepare_file(path: Path, *, create: bool) -> None:

@@ -8,15 +8,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from countermand.saga.audit.chain import Receipt, Signed, chain_head, content_hash, sha256
 from countermand.saga.audit.entries import ApprovalEntry, Entry, StepEntry, VerdictEntry
+from countermand.saga.audit.errors import AuditError
 from countermand.saga.audit.findings import Finding, FindingKind
 from countermand.saga.audit.keys import Keyring
-from countermand.saga.audit.reader import StoredReceipt
+from countermand.saga.audit.reader import Leaf, StoredReceipt
 
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
 
 class Judged(NamedTuple):
-    """A readable receipt, and its entries if nothing is wrong with them."""
+    """A readable receipt and its entries; none of them when something is wrong with them."""
 
     receipt: Receipt
     entries: tuple[Entry, ...]
@@ -33,8 +34,8 @@ def key_fault(statement: Signed, leaf: int, keyring: Keyring) -> tuple[KeyFault,
     if not key.signed(statement.signed_bytes(), statement.signature):
         return FindingKind.BAD_SIGNATURE, f"the signature is not {statement.key}'s: it was edited after it was signed"
     if not key.holds_for(leaf):
-        until = "further on" if key.until is None else f"leaf {key.until}, exclusive"
-        return FindingKind.RETIRED_KEY, f"signed with {key.id}, which held from leaf {key.since} to {until}"
+        until = "on" if key.until is None else f"to {key.until - 1}"
+        return FindingKind.RETIRED_KEY, f"signed with {key.id}, which is trusted only from leaf {key.since} {until}"
     return None
 
 
@@ -77,6 +78,21 @@ def judge(
     for seq, message in _steps_without_verdict(entries):
         find(FindingKind.STEP_WITHOUT_VERDICT, message, seq)
     return Judged(receipt, entries), found
+
+
+def read_leaf(leaf: Leaf) -> Judged:
+    """What a leaf says, whether or not it can be trusted.
+
+    Raises:
+        AuditError: It cannot be read.
+    """
+    try:
+        if leaf.receipt is not None:
+            receipt = Receipt.model_validate_json(leaf.receipt.body)
+            return Judged(receipt, read_entries(body for _, body in leaf.records))
+    except ValidationError:
+        pass
+    raise AuditError(f"leaf {leaf.number} cannot be read: run `countermand audit verify`")
 
 
 def read_entries(bodies: Iterable[str]) -> tuple[Entry, ...]:

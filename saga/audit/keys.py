@@ -95,7 +95,16 @@ class Keyring(Frozen):
         return next((key for key in self.keys if key.id == wanted), None)
 
     def rotated_to(self, signer: Signer, size: int) -> "Keyring":
-        """The ring in which ``signer`` signs from leaf ``size`` on, and no other does."""
+        """The ring in which ``signer`` signs from leaf ``size`` on, and no other does.
+
+        Raises:
+            AuditError: The key was retired; what it signs now could not be told from what it signed then.
+        """
+        known = self.find(signer.key_id)
+        if known is not None and known.until is None:
+            return self
+        if known is not None:
+            raise AuditError(f"{known.id} was retired at leaf {known.until}: sign with a new key")
         kept = (key if key.until is not None else key.model_copy(update={"until": size}) for key in self.keys)
         public = base64.b64encode(signer.public).decode()
         return Keyring(keys=(*kept, TrustedKey(id=signer.key_id, public=public, since=size)))
@@ -162,6 +171,6 @@ def read_keyring(path: Path) -> Keyring:
     try:
         return Keyring.model_validate_json(path.read_bytes())
     except FileNotFoundError as error:
-        raise AuditError(f"no keyring at {path}: it lists the public keys that signed the log") from error
+        raise AuditError(f"no keyring at {path}: `countermand audit trust` writes the one that signs") from error
     except ValidationError as error:
         raise AuditError(f"{path}: no keyring: {error.errors()[0]['msg']}") from error
