@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
+from pydantic import JsonValue
 
 from countermand.cli.console import ERROR, say_json, stdout
 from countermand.saga.audit.entries import Entry
@@ -22,7 +23,7 @@ from countermand.saga.audit.reader import read_log
 from countermand.saga.audit.salts import Salts
 from countermand.saga.audit.verify import reconcile
 from countermand.saga.audit.verify import verify as verify_log
-from countermand.saga.types import SagaState
+from countermand.saga.types import JsonObject, SagaState
 from countermand.settings import Settings
 
 audit = App(
@@ -73,7 +74,7 @@ def show(saga: str, /, *, log: LogPlace = None, as_json: AsJson = False) -> int:
     for leaf in leaves:
         receipt, entries = read_leaf(leaf)
         if as_json:
-            said = [entry.model_dump(mode="json") for entry in entries]
+            said: list[JsonValue] = [entry.model_dump(mode="json") for entry in entries]
             say_json({"leaf": leaf.number, "receipt": receipt.model_dump(mode="json"), "entries": said})
         else:
             stdout().print(f"Receipt {receipt.n}, leaf {leaf.number}, {receipt.time:%Y-%m-%d %H:%M:%S}, {receipt.key}")
@@ -115,7 +116,7 @@ def forget(
 
     Example: countermand audit forget chat-1a2b3c4d/t1
     """
-    store = Salts(salts or Settings().state_folder / SALTS_FILE)
+    store = Salts(salts or Settings().state_folder / SALTS_FILE, create=False)
     try:
         if not store.forget(saga):
             raise AuditError(f"there is no salt of saga {saga!r}: it was forgotten before, or never was")
@@ -157,8 +158,10 @@ def check(
     if heads is None and log is None and own_heads.exists():
         heads = own_heads
     ring = read_keyring(keys or folder / KEYRING_FILE)
+    # Read before the log: a writer publishes after it appends, so the log holds at least what was published by now.
+    known = published(heads) if heads else ()
     with read_log(_log(log)) as reader:
-        checked = verify_log(reader, ring, published(heads) if heads else ())
+        checked = verify_log(reader, ring, known)
     return checked.model_copy(update={"findings": (*checked.findings, *reconcile(checked.closed, temporal))})
 
 
@@ -168,10 +171,10 @@ def _log(place: str | None) -> str | Path:
 
 def _answer(checked: Verification, *, as_json: bool) -> None:
     if as_json:
-        findings = [
+        findings: list[JsonValue] = [
             {**found.model_dump(mode="json", exclude_none=True), "place": found.place} for found in checked.findings
         ]
-        answer = checked.model_dump(mode="json", exclude={"closed", "findings"})
+        answer: JsonObject = checked.model_dump(mode="json", exclude={"closed", "findings"})
         say_json({"ok": checked.ok, **answer, "findings": findings})
         return
     console = stdout()

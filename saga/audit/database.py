@@ -101,7 +101,8 @@ def open_database(where: str | Path, tables: type[DeclarativeBase], *, create: b
     if sqlite:
         _prepare_file(Path(url.database or ""), create=create)
     try:
-        engine = create_engine(url, connect_args={"timeout": 30} if sqlite else {})
+        # An error that quotes a statement's parameters would carry a salt into the workflow's history.
+        engine = create_engine(url, hide_parameters=True, connect_args={"timeout": 30} if sqlite else {})
         if sqlite:
             event.listen(engine, "connect", _configure_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
@@ -146,7 +147,7 @@ def _prepare_file(path: Path, *, create: bool) -> None:
     if path.exists():
         return
     if not create:
-        raise AuditError(f"no audit log at {path}: give its place with --log, or run a saga first")
+        raise AuditError(f"there is no {path}: give the audit database's place, or run a saga first")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
 

@@ -63,17 +63,27 @@ class LogReader:
 
     def leaves(self) -> Iterator[Leaf]:
         """All leaves in order, also those of which only records are left."""
-        ends = (self._connection.scalar(select(func.max(column))) for column in (ReceiptRow.leaf, EntryRow.leaf))
-        size = max((end + 1 for end in ends if end is not None), default=0)
-        for start in range(0, size, _LEAVES_AT_ONCE):
-            yield from self._between(start, start + _LEAVES_AT_ONCE)
+        after: int | None = None
+        more = True
+        while more:
+            page = select(ReceiptRow.leaf).order_by(ReceiptRow.leaf).limit(_LEAVES_AT_ONCE)
+            found = self._connection.scalars(page if after is None else page.where(ReceiptRow.leaf > after)).all()
+            more = len(found) == _LEAVES_AT_ONCE
+            last = found[-1] if more else None
+            yield from self._between(after, last)
+            after = last
+
+    def most_leaves(self) -> int:
+        """More leaves than receipts and heads there can't be: a leaf numbered higher is none of this log's."""
+        receipts = self._connection.scalar(select(func.count()).select_from(ReceiptRow)) or 0
+        return receipts + (self._connection.scalar(select(func.count()).select_from(HeadRow)) or 0)
 
     def of_saga(self, saga_id: str) -> list[Leaf]:
         """The saga's leaves, the first receipt first."""
         found = self._connection.scalars(
             select(ReceiptRow.leaf).where(ReceiptRow.saga == saga_id).order_by(ReceiptRow.n)
         ).all()
-        return [leaf for index in found for leaf in self._between(index, index + 1)]
+        return [leaf for index in found for leaf in self._between(index - 1, index)]
 
     def node(self, node: Node) -> bytes | None:
         """A stored node."""
@@ -88,23 +98,23 @@ class LogReader:
         """The proof that the tree of the first size is a prefix of the second's."""
         return self._hashes(consistency_ranges(first, second))
 
-    def _between(self, start: int, end: int) -> Iterator[Leaf]:
-        rows = self._connection.execute(
-            select(ReceiptRow.leaf, ReceiptRow.saga, ReceiptRow.n, ReceiptRow.content, ReceiptRow.body).where(
-                ReceiptRow.leaf >= start, ReceiptRow.leaf < end
-            )
-        )
-        receipts = {leaf: StoredReceipt(saga, n, content, body) for leaf, saga, n, content, body in rows}
+    def _between(self, after: int | None, last: int | None) -> Iterator[Leaf]:
+        """The leaves after the one up to the other; None: from the first, to the end."""
+        rows = select(ReceiptRow.leaf, ReceiptRow.saga, ReceiptRow.n, ReceiptRow.content, ReceiptRow.body)
+        entries = select(EntryRow.leaf, EntryRow.seq, EntryRow.body).order_by(EntryRow.leaf, EntryRow.seq)
+        if after is not None:
+            rows, entries = rows.where(ReceiptRow.leaf > after), entries.where(EntryRow.leaf > after)
+        if last is not None:
+            rows, entries = rows.where(ReceiptRow.leaf <= last), entries.where(EntryRow.leaf <= last)
+        receipts = {
+            leaf: StoredReceipt(saga, n, content, body)
+            for leaf, saga, n, content, body in self._connection.execute(rows)
+        }
         records: dict[int, list[tuple[int, str]]] = {}
-        of_entries = self._connection.execute(
-            select(EntryRow.leaf, EntryRow.seq, EntryRow.body)
-            .where(EntryRow.leaf >= start, EntryRow.leaf < end)
-            .order_by(EntryRow.leaf, EntryRow.seq)
-        )
-        for leaf, seq, body in of_entries:
+        for leaf, seq, body in self._connection.execute(entries):
             records.setdefault(leaf, []).append((seq, body))
-        for index in sorted(receipts.keys() | records.keys()):
-            yield Leaf(index, receipts.get(index), tuple(records.get(index, ())))
+        for number in sorted(receipts.keys() | records.keys()):
+            yield Leaf(number, receipts.get(number), tuple(records.get(number, ())))
 
     def _hashes(self, ranges: list[Range]) -> list[bytes]:
         lookup = lookup_of(self._connection, [node for leaves in ranges for node in nodes_of(leaves)])

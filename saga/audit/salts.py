@@ -16,8 +16,8 @@ class Salts:
     A saga that was forgotten and is amended later gets a new salt; what was forgotten stays so.
     """
 
-    def __init__(self, where: str | Path) -> None:
-        self._engine = open_database(where, SaltTables, create=True)
+    def __init__(self, where: str | Path, *, create: bool = True) -> None:
+        self._engine = open_database(where, SaltTables, create=create)
 
     def find(self, saga_id: str) -> bytes | None:
         """The saga's salt, or None when it has none (any more)."""

@@ -59,6 +59,7 @@ class _Check:
     def __init__(self, reader: LogReader, keyring: Keyring) -> None:
         self._reader = reader
         self._keyring = keyring
+        self._most_leaves = reader.most_leaves()
         self._latest: dict[str, tuple[int, str]] = {}
         self._roots: dict[int, str] = {}
         self.tree = Tree()
@@ -69,6 +70,12 @@ class _Check:
 
     def leaf(self, leaf: Leaf) -> None:
         """Judge a leaf; leaves come in order."""
+        left_over = leaf.receipt is None and self._reader.node((0, leaf.number)) is None
+        if left_over or not 0 <= leaf.number < self._most_leaves:
+            message = "the row is none of this log's leaves: it was put there"
+            saga, n = (leaf.receipt.saga, leaf.receipt.n) if leaf.receipt else (None, None)
+            self._find(FindingKind.RECEIPT_BROKEN, message, saga=saga, receipt=n, leaf=leaf.number)
+            return
         while self.tree.size < leaf.number:
             self._missing(self.tree.size)
         if leaf.receipt is None:

@@ -139,10 +139,11 @@ def test_a_rotated_key_is_trusted_from_its_first_leaf_on(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["verify", "--log", "nowhere.db"], 1, "no audit log at"),
+        (["verify", "--log", "nowhere.db"], 1, "there is no"),
         (["verify", "--keys", "nowhere.json"], 1, "no keyring at nowhere.json"),
         (["verify", "--head", "nowhere.jsonl"], 1, "nowhere.jsonl: No such file or directory"),
         (["verify", "--log", "oracle://x"], 1, "driver is missing"),
+        (["forget", "nobody", "--salts", "nowhere.db"], 1, "there is no"),
         (["show", "nobody"], 1, "knows no saga 'nobody'"),
         (["prove", "nobody"], 1, "knows no saga 'nobody'"),
         (["verify", "--logg", "x"], 2, "--logg"),

@@ -94,6 +94,20 @@ MATRIX = {
         ('delete from audit_nodes where level = 1 and "index" = 2',),
         [(FindingKind.TREE_EDITED, "the log")],
     ),
+    "a receipt put where no leaf is": (
+        (
+            "insert into audit_receipts select 1000000000000, saga, 9, 'x', body from audit_receipts where leaf = 4",
+            "insert into audit_receipts select -1, saga, 8, 'y', body from audit_receipts where leaf = 4",
+        ),
+        [
+            (FindingKind.RECEIPT_BROKEN, "saga s4, receipt 8, leaf -1"),
+            (FindingKind.RECEIPT_BROKEN, "saga s4, receipt 9, leaf 1000000000000"),
+        ],
+    ),
+    "records without a receipt": (
+        ("insert into audit_entries select 11, seq, body from audit_entries where leaf = 4",),
+        [(FindingKind.RECEIPT_BROKEN, "leaf 11")],
+    ),
     "a head rolled back": (
         ("delete from audit_heads where size > 8",),
         [(FindingKind.HEAD_MISSING, "head of size 9")],
