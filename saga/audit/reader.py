@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select, tuple_
+from sqlalchemy import Connection, and_, false, func, or_, select
 
 from countermand.saga.audit.chain import TreeHead
 from countermand.saga.audit.database import EntryRow, HeadRow, LogTables, NodeRow, ReceiptRow, open_database, reading
@@ -138,8 +138,9 @@ def read_log(where: str | Path) -> Generator[LogReader]:
 
 def lookup_of(connection: Connection, wanted: Iterable[Node]) -> Lookup:
     """The wanted nodes, fetched at once."""
-    key = tuple_(NodeRow.level, NodeRow.index)
-    rows = connection.execute(select(NodeRow.level, NodeRow.index, NodeRow.hash).where(key.in_(list(wanted))))
+    # Not `(level, index) IN (...)`: SQLite scans the whole table for it.
+    each = (and_(NodeRow.level == level, NodeRow.index == index) for level, index in wanted)
+    rows = connection.execute(select(NodeRow.level, NodeRow.index, NodeRow.hash).where(or_(false(), *each)))
     found = {(level, index): kept for level, index, kept in rows}
 
     def lookup(node: Node) -> bytes:

@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -97,6 +97,7 @@ def test_a_plain_value_in_the_place_of_a_digest_is_refused() -> None:
         RevokeEntry(seq=1, time=NOON, actor="customer", reason="I moved to Elm Street 5")
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text("abcé€😀"), st.integers(-(2**53) + 1, 2**53 - 1) | st.booleans() | st.text("xyz")))
 def test_the_order_of_names_does_not_change_a_digest(value: dict[str, JsonValue]) -> None:
     backwards = dict(reversed(value.items()))
