@@ -19,6 +19,7 @@ from countermand.saga.audit.errors import AuditError
 from countermand.saga.audit.heads import published
 from countermand.saga.audit.keys import KEYRING_FILE, create_development_key, load_signer, read_keyring
 from countermand.saga.audit.log import HEADS_FILE, LOG_FILE, SALTS_FILE, AuditLog
+from countermand.saga.audit.merkle import verify_consistency
 from countermand.saga.audit.reader import read_log
 from countermand.saga.audit.salts import Salts
 from countermand.saga.audit.verify import verify
@@ -54,11 +55,16 @@ def test_entries_that_are_not_numbered_from_one_are_refused_and_leave_nothing(tr
     assert trail.verify().receipts == 11
 
 
-def test_every_append_publishes_a_head_that_is_a_prefix_of_the_next(trail: Trail) -> None:
+def test_every_append_publishes_a_head_that_is_proven_a_prefix_of_the_last(trail: Trail) -> None:
     heads = published(trail.folder / HEADS_FILE)
     assert [head.size for head in heads] == list(range(1, 12))
+    last = heads[-1]
     with read_log(trail.path) as reader:
-        assert reader.head() == heads[-1]
+        assert reader.head() == last
+        for head in heads:
+            roots = bytes.fromhex(head.root), bytes.fromhex(last.root)
+            proof = reader.consistency(head.size, last.size)
+            assert verify_consistency(head.size, roots[0], last.size, roots[1], proof)
 
 
 def test_a_log_that_lost_a_part_of_its_tree_refuses_to_go_on(trail: Trail) -> None:
