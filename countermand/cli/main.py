@@ -26,6 +26,7 @@ app.command("countermand.cli.worker:worker", name="worker")
 app.command("countermand.cli.world:app", name="world")
 app.command("countermand.cli.mend:saga", name="saga")
 app.command("countermand.cli.recover:recover", name="recover")
+app.command("countermand.cli.audit:audit", name="audit")
 
 
 def run(arguments: list[str] | None = None) -> int:
