@@ -5,7 +5,6 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Annotated, Any
 
-from countermand.agents.models import resolve_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 from langchain_core.messages import ToolCall as ModelCall
@@ -14,6 +13,7 @@ from temporalio import activity, workflow
 from temporalio.common import RetryPolicy
 
 from countermand.agents.builtin import BUILTINS
+from countermand.agents.models import resolve_model
 from countermand.agents.team import CONFIRMED, Agent
 from countermand.cache.types import ContextRef
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, heartbeats

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import TypeVar, cast
 
 from pydantic import BaseModel
@@ -187,12 +188,14 @@ class Saga:
         "Not landed" is final only when no attempt can still be running; where one can and the downstream does not
         fence it off (a tombstone, left by the undo), the longest run of an attempt is waited out first.
         """
+        until = workflow.now() + step.tool.policy.start_to_close
+        pause = timedelta(seconds=1)
         answer = await call_probe(step)
-        wait_out = step.irreversible or not step.tool.fenced
-        if answer is ProbeAnswer.NOT_LANDED and may_run and wait_out:
-            await workflow.sleep(step.tool.policy.start_to_close)
+        while answer is not ProbeAnswer.LANDED and may_run and (step.irreversible or not step.tool.fenced):
+            await workflow.sleep(min(pause, until - workflow.now()))
+            pause *= 2
             answer = await call_probe(step)
-            may_run = False
+            may_run = workflow.now() < until
         if answer is ProbeAnswer.LANDED:
             step.outcome, step.failure = Outcome.DONE, None
         elif answer is ProbeAnswer.NOT_LANDED and not may_run:

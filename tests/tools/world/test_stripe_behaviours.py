@@ -1,9 +1,7 @@
 """What Stripe documents, behaviour by behaviour, against the world over HTTP."""
 
 import asyncio
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar, cast
 
 import httpx
@@ -12,10 +10,9 @@ from pydantic import BaseModel, TypeAdapter
 
 from countermand.tools.world.cards import CARDS
 from countermand.tools.world.models.payments import Payment, RefundAnswer
+from tests.cases import read_json
 
 from .caller import Caller, error, outcome, parsed
-
-CASES = Path(__file__).parents[2] / "cases" / "stripe" / "stripe_behaviours.json"
 
 NOT_OURS = {"idem-12": "API v2's retries; the world follows v1, where idem-03 holds instead"}
 
@@ -34,8 +31,7 @@ class StripeCard(BaseModel):
 
 
 def _cases(section: str) -> object:
-    assert CASES.is_file(), f"the cases are missing: {CASES}"
-    return cast("dict[str, object]", json.loads(CASES.read_text()))[section]
+    return cast("dict[str, object]", read_json("stripe/stripe_behaviours.json"))[section]
 
 
 def shows(*behaviours: str) -> Callable[[FunctionT], FunctionT]:
