@@ -117,13 +117,14 @@ class ContextCache:
             raise ValueError(f"context: tenant {context.tenant!r} is not this cache's {self.tenant!r}")
         if context.ref != ref:
             raise ValueError(f"ref: names {ref}, but the context is {context.ref}")
-        if len(context.canonical) > self._encoding.max_bytes:
+        plain = bytes.fromhex(ref.digest) + context.canonical
+        if len(plain) > self._encoding.max_bytes:
             self._counts["too_large"] += 1
             return False
         self._near.put(ref.digest, context.canonical)
-        body = self._encoding.encode(bytes.fromhex(ref.digest) + context.canonical)
+        arguments = [ref.version, self._encoding.encode(plain), self._ttl_ms]
         try:
-            stored = await self._connection.script(_WRITE, self._key(ref.session), [ref.version, body, self._ttl_ms])
+            stored = await self._connection.script(_WRITE, self._key(ref.session), arguments)
         except Unavailable as error:
             self._counts["circuit_open"] += error.circuit_open
             self._counts["puts_unavailable"] += 1

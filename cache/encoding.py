@@ -10,11 +10,11 @@ _PLAIN, _ZLIB = b"j", b"z"
 class Cipher(Protocol):
     """Authenticated encryption with the caller's key, such as the payload codec's."""
 
-    def encrypt(self, data: bytes) -> bytes:
+    def encrypt(self, data: bytes, /) -> bytes:
         """Encrypt and authenticate."""
         ...
 
-    def decrypt(self, data: bytes) -> bytes:
+    def decrypt(self, data: bytes, /) -> bytes:
         """Decrypt; raises anything at all when ``data`` is not authentic."""
         ...
 
