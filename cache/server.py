@@ -6,6 +6,8 @@ A cached context may be a turn behind the workflow; its version says where it st
 import hmac
 import logging
 import socket
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import Annotated, Literal, Protocol
 
 from fastmcp import FastMCP
@@ -13,6 +15,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from fastmcp.tools.base import ToolResult
 from pydantic import Field, JsonValue
+from pydantic_core import to_json
 
 from countermand.cache.context import ContextCache
 from countermand.cache.feed import BEGINNING, Feed
@@ -21,6 +24,9 @@ from countermand.cache.types import Context, Digest, Fact, FeedEvent, FeedLost, 
 LOOPBACK = "127.0.0.1"
 EventId = Annotated[str, Field(pattern=r"^\d{1,20}(-\d{1,20})?$")]
 SagaId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}(/[A-Za-z0-9._-]{1,64}){0,2}$")]
+
+
+_Read = Callable[..., Awaitable[Frozen | JsonObject]]
 
 
 class FactConflict(Frozen):
@@ -153,6 +159,7 @@ async def serve_http(server: FastMCP, listener: socket.socket) -> None:
         port=port,
         sockets=[listener],
         log_level="warning",
+        host_origin_protection="auto",
         stateless_http=True,
         json_response=True,
     )
@@ -167,14 +174,15 @@ class _Offer:
         self._feed = feed
 
     def register(self, server: FastMCP) -> None:
-        for uri, read in (
+        offers: tuple[tuple[str, _Read], ...] = (
             ("countermand://sessions", self.list_sessions),
             ("countermand://sessions/{session}/context", self.get_context),
             ("countermand://sessions/{session}/facts", self.get_facts),
             ("countermand://sessions/{session}/feed", self.read_feed),
             ("countermand://sagas/{saga_id*}", self.saga_status),
-        ):
-            server.resource(uri, mime_type="application/json")(read)
+        )
+        for uri, read in offers:
+            server.resource(uri, mime_type="application/json")(_as_text(read))
             server.tool(read, annotations={"readOnlyHint": True})
         server.tool(self.put_fact)
 
@@ -226,6 +234,16 @@ class _Offer:
         if report is None:
             raise _not_found("saga", saga_id)
         return report
+
+
+def _as_text(read: _Read) -> Callable[..., Awaitable[str]]:
+    """The same as JSON text, which is what a resource must be."""
+
+    @wraps(read)
+    async def text(*args: object, **kwargs: object) -> str:
+        return to_json(await read(*args, **kwargs)).decode()
+
+    return text
 
 
 def _view(context: Context, source: Literal["cache", "workflow"]) -> ContextView:

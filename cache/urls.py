@@ -36,9 +36,16 @@ def make_client(url: str, *, socket_timeout: float) -> Client:
     Raises:
         ValueError: The URL makes no sense; the message names the part and holds no password.
     """
+    try:
+        return _make(url, socket_timeout)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"redis_url: {str(error).removeprefix('AbstractConnection.__init__() ')}") from error
+
+
+def _make(url: str, socket_timeout: float) -> Client:
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES:
-        raise ValueError(f"redis_url: scheme {parts.scheme!r} is none of {', '.join(_SCHEMES)}")
+        raise ValueError(f"scheme {parts.scheme!r} is none of {', '.join(_SCHEMES)}")
     scheme, _, topology = parts.scheme.partition("+")
     if topology == "sentinel":
         return _sentinel(scheme, parts, socket_timeout)
@@ -51,7 +58,7 @@ def make_client(url: str, *, socket_timeout: float) -> Client:
 def _sentinel(scheme: str, parts: SplitResult, socket_timeout: float) -> Client:
     service, _, db = parts.path.removeprefix("/").partition("/")
     if not service:
-        raise ValueError("redis_url: a Sentinel URL names its service: redis+sentinel://host:26379/SERVICE[/DB]")
+        raise ValueError("a Sentinel URL names its service: redis+sentinel://host:26379/SERVICE[/DB]")
     options = _options(_single(scheme, parts, f"/{db or 0}"), socket_timeout)
     for name in ("host", "port"):
         options.pop(name, None)
@@ -69,7 +76,7 @@ def _sentinel(scheme: str, parts: SplitResult, socket_timeout: float) -> Client:
 
 def _cluster(scheme: str, parts: SplitResult, socket_timeout: float) -> Client:
     if parts.path not in {"", "/", "/0"}:
-        raise ValueError(f"redis_url: a cluster has database 0 only, not {parts.path!r}")
+        raise ValueError(f"a cluster has database 0 only, not {parts.path!r}")
     options = _options(_single(scheme, parts, ""), socket_timeout)
     for name in ("host", "port", "db"):
         options.pop(name, None)
@@ -79,13 +86,10 @@ def _cluster(scheme: str, parts: SplitResult, socket_timeout: float) -> Client:
 
 def _options(url: str, socket_timeout: float) -> dict[str, Any]:
     """redis-py's keyword arguments for a URL of one host; untyped there, so untyped here and nowhere else."""
-    try:
-        parsed: dict[str, Any] = dict(parse_url(url))
-        connection_class: type[Connection] = parsed.pop("connection_class", Connection)
-        # redis-py finds a misspelt option only when it connects, where no user sees it.
-        connection_class(**parsed)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"redis_url: {str(error).replace('AbstractConnection.__init__() ', '')}") from error
+    parsed: dict[str, Any] = dict(parse_url(url))
+    connection_class: type[Connection] = parsed.pop("connection_class", Connection)
+    # redis-py finds a misspelt option only when it connects, where no user sees it.
+    connection_class(**parsed)
     if "path" in parsed:
         parsed["unix_socket_path"] = parsed.pop("path")
     if connection_class is SSLConnection:
@@ -111,6 +115,6 @@ def _hosts(parts: SplitResult, topology: str) -> list[tuple[str, int]]:
     for text in parts.netloc.rpartition("@")[2].split(","):
         host = urlsplit(f"//{text}")
         if not host.hostname:
-            raise ValueError("redis_url: a host is empty: separate hosts by one comma, host:port,host:port")
+            raise ValueError("a host is empty: separate hosts by one comma, host:port,host:port")
         found.append((host.hostname, host.port or _DEFAULT_PORTS[topology]))
     return found

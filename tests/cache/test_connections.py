@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import cast
 
 import pytest
 from redis.asyncio import Redis
@@ -112,6 +113,11 @@ async def test_sentinel_leads_to_the_master(redis: RedisServer, tmp_path: Path) 
         assert await third.exists("cm:{default/s1}:ctx:1") == 1
 
 
+async def state_of(node: Redis) -> str:
+    info: dict[str, str] = cast("dict[str, str]", await node.execute_command("CLUSTER INFO"))
+    return info["cluster_state"]
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Generator[list[RedisServer]]:
     with ExitStack() as stack:
@@ -133,7 +139,7 @@ async def test_a_cluster_of_three_keeps_each_session_on_one_node(cluster: list[R
     async with asyncio.timeout(20):  # nodes learn of each other one after the other
         for node in cluster:
             async with Redis(port=node.port) as client:
-                while (await client.execute_command("CLUSTER INFO"))["cluster_state"] != "ok":
+                while await state_of(client) != "ok":
                     pass
     async with Connection(url, PATIENT) as connection:
         for number in range(12):
@@ -155,7 +161,8 @@ async def test_a_cluster_of_three_keeps_each_session_on_one_node(cluster: list[R
         ("redis+cluster://localhost/3", r"^redis_url: a cluster has database 0 only, not '/3'$"),
         ("redis+cluster://a:1,,b:2", r"^redis_url: a host is empty: "),
         ("redis://localhost:port", r"^redis_url: Port could not be cast"),
-        ("redis+cluster://localhost:port", r"^redis_url: Port could not be cast"),
+        ("redis+cluster://localhost:1,localhost:port", r"^redis_url: Port could not be cast"),
+        ("redis://[::1", r"^redis_url: Invalid IPv6 URL"),
         ("redis://localhost?sockettimeout=3", r"^redis_url: .*unexpected keyword argument 'sockettimeout'$"),
         ("redis://localhost?socket_timeout=soon", r"^redis_url: Invalid value for 'socket_timeout'"),
     ],

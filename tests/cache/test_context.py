@@ -37,6 +37,13 @@ async def test_a_caller_cannot_spoil_the_near_cache(cache: ContextCache) -> None
     assert await cache.get(base.ref) == context()
 
 
+async def test_a_near_value_under_another_sessions_ref_is_no_hit(cache: ContextCache) -> None:
+    base = context()
+    await cache.put(base.ref, base)
+    assert await cache.get(base.ref.model_copy(update={"session": "s2"})) is None
+    assert cache.counters() == CacheCounters(puts=1, misses_absent=1)
+
+
 async def test_the_near_cache_lets_the_least_recently_used_go(connection: Connection, raw: Redis) -> None:
     old, used, new = (context(version) for version in (1, 2, 3))
     small = ContextCache(connection, near_bytes=2 * len(old.canonical))

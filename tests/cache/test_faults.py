@@ -1,5 +1,6 @@
 """Redis flushed, hung, killed, started again: time is lost, nothing else, and a counter shows it."""
 
+import asyncio
 import time
 
 from redis.asyncio import Redis
@@ -49,6 +50,20 @@ async def test_a_hung_redis_slows_all_turns_together_by_less_than_50_ms(valkey: 
             assert counters.circuit_open >= 36
             assert connection.status.opened == 1
     assert min(took) < 0.05
+
+
+async def test_many_callers_at_once_do_not_queue_behind_a_hung_redis(valkey: RedisServer) -> None:
+    took: list[float] = []
+    for _ in range(5):
+        async with Connection(valkey.url) as connection:
+            cache = ContextCache(connection)
+            valkey.hang()
+            start = time.perf_counter()
+            await asyncio.gather(*(cache.get(GOOD.ref) for _ in range(100)))
+            took.append(time.perf_counter() - start)
+            valkey.go_on()
+            assert cache.counters().misses_unavailable == 100
+    assert min(took) < 0.1
 
 
 async def test_after_a_hang_redis_is_used_again(valkey: RedisServer) -> None:
