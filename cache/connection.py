@@ -1,11 +1,11 @@
 """The one way to Redis: every operation has a budget, and a Redis that fails is left alone for a while."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Literal, Self, TypeVar
 
-import structlog
 from pydantic import Field
 from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -16,7 +16,8 @@ from countermand.cache.urls import make_client
 
 ResultT = TypeVar("ResultT")
 
-log = structlog.get_logger()
+# Not structlog, which unless told otherwise writes to standard output: there a command gives its answer.
+log = logging.getLogger(__name__)
 
 
 class ConnectionOptions(Frozen):
@@ -173,7 +174,7 @@ class Connection:
             self._closed = False
             self._opened += 1
             self._next_probe = asyncio.get_running_loop().time() + self._options.open_for
-            log.warning("redis_circuit_opened", error=self._last_error)
+            log.warning("Redis is left alone for %g s: %s", self._options.open_for, self._last_error)
 
     def _start_probe(self) -> asyncio.Task[None]:
         if self._probe is None or self._probe.done():

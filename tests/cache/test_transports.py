@@ -1,5 +1,6 @@
 """The MCP server in a process of its own, as any MCP client meets it."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Generator
@@ -13,6 +14,7 @@ from fastmcp.client.transports import StdioTransport
 from countermand.cache.context import ContextCache
 from countermand.cache.feed import Feed
 from countermand.cache.server import create_server, listen, serve_http
+from countermand.cache.types import JsonObject
 
 from .contexts import context
 from .servers import RedisServer
@@ -20,7 +22,23 @@ from .serving import TOKEN
 from .sessions import Sessions
 
 MODULE = ["-m", "tests.cache.serving"]
-LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+LIST_TOOLS: JsonObject = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+INITIALIZE: JsonObject = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+READ_FEED: JsonObject = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "read_feed", "arguments": {"session": "s1"}},
+}
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +82,30 @@ async def test_over_stdio_a_client_reads_a_context(shared_valkey: RedisServer, e
     assert result.structured_content
     assert result.structured_content["digest"] == context(3).digest
     assert await elsewhere.latest("s1") == context(3)
+
+
+def test_over_stdio_only_the_protocol_is_written_when_redis_dies(valkey: RedisServer) -> None:
+    command = [sys.executable, *MODULE, valkey.url]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with server:
+
+        def say(message: JsonObject) -> None:
+            assert server.stdin
+            server.stdin.write(json.dumps(message) + "\n")
+            server.stdin.flush()
+
+        def ask(message: JsonObject) -> JsonObject:
+            assert server.stdout
+            say(message)
+            return json.loads(server.stdout.readline())["result"]
+
+        ask(INITIALIZE)
+        say({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert ask(READ_FEED)["structuredContent"] == {"available": True, "after": "0", "events": []}
+        valkey.kill()
+        assert ask(READ_FEED)["structuredContent"] == {"available": False, "after": "0", "events": []}
+        _, errors = server.communicate()
+    assert "Redis is left alone" in errors
 
 
 @pytest.mark.parametrize("token", [None, ""])
