@@ -18,8 +18,11 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from countermand.agents.agent_saga import AgentSaga, TurnResult
+from countermand.agents.feed import TEXT
 from countermand.agents.session import ChatSession, Say, SessionInput, TurnTicket
 from countermand.agents.team import ORDER_TEAM, Team
+from countermand.cache.feed import BEGINNING, Feed
+from countermand.cache.types import FeedEvent
 from countermand.saga import CountermandError, SagaOptions, SagaReport
 
 POLL = timedelta(milliseconds=100)
@@ -44,6 +47,8 @@ class Chat:
     model: str
     team: Team = ORDER_TEAM
     options: SagaOptions = field(default_factory=SagaOptions)
+    tenant: str = "default"
+    feed: Feed | None = None
 
     async def say(self, message: Say) -> TurnTicket:
         """Send a message, starting the session if there is none; answers at once.
@@ -53,12 +58,13 @@ class Chat:
         """
         start = WithStartWorkflowOperation(
             ChatSession.run,
-            SessionInput(team=self.team, model=self.model, options=self.options),
+            SessionInput(team=self.team, model=self.model, options=self.options, tenant=self.tenant),
             id=self.session,
             task_queue=self.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             # Turn numbers are part of saga ids, and those are reused by nobody: a closed session stays closed.
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            memo={"tenant": self.tenant},
         )
         try:
             return await self.client.execute_update_with_start_workflow(
@@ -67,17 +73,22 @@ class Chat:
         except (WorkflowUpdateFailedError, WorkflowAlreadyStartedError) as error:
             raise SessionClosed(f"session {self.session!r} is closed: choose another --session") from error
 
-    async def watch(self, ticket: TurnTicket) -> AsyncGenerator[SagaReport]:
-        """The saga's ledger each time that it changed, until the turn ends."""
+    async def watch(self, ticket: TurnTicket) -> AsyncGenerator[SagaReport | str]:
+        """The saga's ledger each time that it changed, and the model's text as it comes, until the turn ends.
+
+        The feed only makes it prompt: without one, or when it falls away, the workflow is asked every ``POLL``.
+        """
         handle = self.client.get_workflow_handle_for(AgentSaga.run, ticket.saga_id)
         answer = asyncio.create_task(self.result(ticket))
+        told: asyncio.Queue[str] = asyncio.Queue()
+        following = asyncio.create_task(self._follow(ticket, told))
         seen: SagaReport | None = None
         try:
-            while True:
-                done, _ = await asyncio.wait({answer}, timeout=POLL.total_seconds())
-                if done:
-                    break
-                report = await _ledger(handle)
+            while not answer.done():
+                await asyncio.wait({answer}, timeout=POLL.total_seconds())
+                while not told.empty():
+                    yield told.get_nowait()
+                report = await _ledger(handle) if not answer.done() else None
                 if report is not None and report != seen:
                     seen = report
                     yield report
@@ -85,6 +96,15 @@ class Chat:
                 yield answer.result().saga
         finally:
             answer.cancel()
+            following.cancel()
+
+    async def _follow(self, ticket: TurnTicket, told: asyncio.Queue[str]) -> None:
+        """Put the pieces of the model's text into a queue as the feed brings them."""
+        if self.feed is None:
+            return
+        async for event in self.feed.tail(self.session, BEGINNING):
+            if isinstance(event, FeedEvent) and event.kind == TEXT and event.data.get("saga") == ticket.saga_id:
+                await told.put(str(event.data.get("text", "")))
 
     async def result(self, ticket: TurnTicket) -> TurnResult:
         """The turn's answer; waits for it.

@@ -119,12 +119,20 @@ def _quote(draft: Draft) -> Reply:
 
 def _go_on(desk: Desk) -> Reply:
     if "revoke_order" in desk.results:
-        return Reply("The order was taken back; what can't be undone, like a mail, is listed with it.")
+        return _revoked(desk)
     if desk.quote is None:
         return Reply(_WHO)
     if set(desk.results) == {"quote_order"} and not desk.confirmed:
         return Reply(_told(desk.quote))
     return _place(desk, desk.quote)
+
+
+def _revoked(desk: Desk) -> Reply:
+    if "commit" not in desk.results:
+        return Reply(calls=(("commit", {}),))
+    left = desk.results["revoke_order"][0]["left"]
+    told = [str(one["message"]) for one in left if isinstance(one, dict)] if isinstance(left, list) else []
+    return Reply("The order was taken back." + (f" What can't be undone: {'; '.join(told)}." if told else ""))
 
 
 def _place(desk: Desk, quote: Quote) -> Reply:

@@ -1,18 +1,23 @@
 """Conversations as langchain messages, and what keeps them acceptable to the next model call."""
 
-import hashlib
 from collections.abc import Sequence
 
-import rfc8785
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
 from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from countermand.saga.types import JsonObject
 
 Messages: TypeAdapter[list[AnyMessage]] = TypeAdapter(list[AnyMessage])
 
 
-def digest_of(messages: Sequence[AnyMessage]) -> str:
-    """SHA-256 (hex) over the canonical JSON (RFC 8785) of a conversation."""
-    return hashlib.sha256(rfc8785.dumps(Messages.dump_python(list(messages), mode="json"))).hexdigest()
+def as_json(messages: Sequence[AnyMessage]) -> tuple[JsonObject, ...]:
+    """A conversation in JSON's types, as the context cache keeps it."""
+    return tuple(Messages.dump_python(list(messages), mode="json"))
+
+
+def from_json(messages: Sequence[JsonObject]) -> list[AnyMessage]:
+    """A conversation from JSON's types."""
+    return Messages.validate_python(list(messages))
 
 
 def unanswered(messages: Sequence[AnyMessage]) -> list[ToolCall]:

@@ -5,16 +5,16 @@ from collections import deque
 from enum import StrEnum
 
 from langchain_core.messages import AnyMessage
-from pydantic import Field
+from pydantic import Field, JsonValue
 from temporalio import workflow
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, ChildWorkflowError, FailureError
 
 from countermand.agents.agent_saga import AgentSaga, TurnResult
-from countermand.agents.messages import Messages, digest_of
+from countermand.agents.messages import Messages, as_json
 from countermand.agents.team import Team
 from countermand.agents.turn import TurnInput
-from countermand.cache.types import ContextRef
+from countermand.cache.types import Context, ContextRef, Fact, FactConflict
 from countermand.saga import SagaOptions, SagaState
 from countermand.saga.executor import uninterrupted
 from countermand.saga.state import SAGA_STATE
@@ -25,6 +25,9 @@ MAX_TEXT = 16_000
 
 MAX_CONTEXT_BYTES = 300_000
 """How much of the conversation a model is shown; the oldest whole turns go first. A payload holds 2 MB."""
+
+MAX_FACTS = 100
+MAX_FACT_BYTES = 8_000
 
 TURNS_PER_RUN = 200
 """Continue as new long before the limits of a run (2,000 updates, 51,200 events)."""
@@ -61,17 +64,20 @@ class SessionInput(Frozen):
     team: Team
     model: str
     options: SagaOptions = SagaOptions()
+    tenant: str = Field(default="default", pattern=ID_PATTERN)
     conversation: tuple[list[AnyMessage], ...] = ()
     version: int = 0
     tickets: tuple[TurnTicket, ...] = ()
     queued: tuple[tuple[int, Say], ...] = ()
+    facts: tuple[Fact, ...] = ()
 
 
-class Conversation(Frozen):
-    """The messages that a version of a session's context holds."""
+class PutFact(Frozen):
+    """A fact to store, if it is still at the version that the writer read (0: there was none)."""
 
-    ref: ContextRef
-    messages: list[AnyMessage]
+    name: str = Field(pattern=ID_PATTERN)
+    value: JsonValue
+    expected_version: int = Field(ge=0)
 
 
 class SessionStatus(Frozen):
@@ -95,7 +101,8 @@ class ChatSession:
         self._queue = deque(start.queued)
         self._closed = False
         self._child_started = False
-        self._ref = self._make_ref()
+        self._facts = {fact.name: fact for fact in start.facts}
+        self._ref: ContextRef = self._context().ref
 
     @workflow.run
     async def run(self, start: SessionInput) -> SessionStatus:  # noqa: ARG002 - taken by __init__
@@ -148,9 +155,32 @@ class ChatSession:
         return SessionStatus(session=workflow.info().workflow_id, version=self._version, turns=tickets)
 
     @workflow.query
-    def context(self) -> Conversation:
+    def context(self) -> Context:
         """The conversation that the next turn follows on."""
-        return Conversation(ref=self._ref, messages=self._messages())
+        return self._context()
+
+    @workflow.query
+    def facts(self) -> tuple[Fact, ...]:
+        """The facts that tools and MCP clients stored."""
+        return tuple(self._facts.values())
+
+    @workflow.update
+    async def put_fact(self, put: PutFact) -> Fact | FactConflict:
+        """Store a fact if it is still at the expected version (0: there is none)."""
+        known = self._facts.get(put.name)
+        version = known.version if known else 0
+        if version != put.expected_version:
+            return FactConflict(current_version=version)
+        fact = Fact(name=put.name, value=put.value, version=version + 1)
+        self._facts[put.name] = fact
+        return fact
+
+    @put_fact.validator
+    def _check_put_fact(self, put: PutFact) -> None:
+        if put.name not in self._facts and len(self._facts) >= MAX_FACTS:
+            raise ApplicationError(f"a session keeps {MAX_FACTS} facts at most", type="TooManyFacts")
+        if len(put.model_dump_json()) > MAX_FACT_BYTES:
+            raise ApplicationError(f"a fact has {MAX_FACT_BYTES:,} bytes at most", type="FactTooLarge")
 
     async def _turn(self, number: int, message: Say) -> None:
         ticket = self._tickets[message.turn_id]
@@ -209,14 +239,18 @@ class ChatSession:
         while len(self._turns) > 1 and len(Messages.dump_json(self._messages())) > MAX_CONTEXT_BYTES:
             self._turns.popleft()
         self._version += 1
-        self._ref = self._make_ref()
+        self._ref = self._context().ref
 
     def _messages(self) -> list[AnyMessage]:
         return [message for turn in self._turns for message in turn]
 
-    def _make_ref(self) -> ContextRef:
-        session = workflow.info().workflow_id
-        return ContextRef(session=session, version=self._version, digest=digest_of(self._messages()))
+    def _context(self) -> Context:
+        return Context(
+            tenant=self._start.tenant,
+            session=workflow.info().workflow_id,
+            version=self._version,
+            messages=as_json(self._messages()),
+        )
 
     def _mark(self, ticket: TurnTicket, state: TurnState) -> None:
         self._tickets[ticket.turn_id] = ticket.model_copy(update={"state": state})
@@ -228,5 +262,6 @@ class ChatSession:
                 "version": self._version,
                 "tickets": tuple(self._tickets.values()),
                 "queued": tuple(self._queue),
+                "facts": tuple(self._facts.values()),
             }
         )

@@ -22,6 +22,7 @@ register_domain_route, capture_payment, send_confirmation, then commit. Use ids 
 Never invent an amount or an id.
 Every call is a step of one transaction. Nothing is final until you call commit; if the order can't be completed, call
 abort with the reason, and everything done is undone. A refused call had no effect: say why, or choose differently.
+When the customer takes back an order that was placed, call revoke_order, then commit.
 """
 
 
@@ -59,6 +60,7 @@ ORDER_TEAM = Team(
                 "register_domain_route",
                 "capture_payment",
                 "send_confirmation",
+                "revoke_order",
             ),
         ),
     )

@@ -1,20 +1,30 @@
 """``think``: the one activity that asks a language model."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, cast
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    BaseMessageChunk,
+    SystemMessage,
+    message_chunk_to_message,
+)
 from langchain_core.messages import ToolCall as ModelCall
+from langchain_core.runnables import Runnable
 from pydantic import Field
 from temporalio import activity, workflow
 from temporalio.common import RetryPolicy
 
 from countermand.agents.builtin import BUILTINS
+from countermand.agents.context import Contexts
+from countermand.agents.feed import TEXT
 from countermand.agents.models import resolve_model
 from countermand.agents.team import CONFIRMED, Agent
+from countermand.cache.feed import Feed
 from countermand.cache.types import ContextRef
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, heartbeats
 from countermand.saga.tool import declared
@@ -22,8 +32,6 @@ from countermand.saga.types import Frozen, JsonObject
 
 MAX_TEXT = 20_000
 """Characters of a model's text that are kept; a longer answer is cut and says so."""
-
-ReadContext = Callable[[ContextRef], Any]
 
 
 class ThinkRequest(Frozen):
@@ -47,21 +55,41 @@ class Thinker:
     """Holds what ``think`` needs of its worker.
 
     Args:
-        read_context: Answers the messages of a conversation's state; async.
+        contexts: Where conversations are read.
+        feed: Where whoever watches a session sees the answer come; None shows nothing before it is whole.
     """
 
-    def __init__(self, read_context: ReadContext) -> None:
-        self._read_context = read_context
+    def __init__(self, contexts: Contexts, feed: Feed | None = None) -> None:
+        self._contexts = contexts
+        self._feed = feed
 
     @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:
         """Ask the model once; retries are Temporal's."""
         async with heartbeats():
-            base: list[AnyMessage] = await self._read_context(request.context) if request.context else []
+            ref = request.context
+            base: list[AnyMessage] = await self._contexts.read(ref) if ref else []
             model = _model(request.model).bind_tools(_schemas(request.agent))
             instructions = request.agent.instructions + (f"\n{CONFIRMED}\n" if request.confirmed else "")
-            message = await model.ainvoke([SystemMessage(instructions), *base, *request.delta])
-            return _normalised(message, turn_length=len(request.delta))
+            answer = await self._ask(model, [SystemMessage(instructions), *base, *request.delta], ref)
+            thought = _normalised(answer, turn_length=len(request.delta))
+            if ref is not None and not thought.message.tool_calls:
+                await self._contexts.share_next(ref, [*base, *request.delta, thought.message])
+            return thought
+
+    async def _ask(
+        self, model: Runnable[LanguageModelInput, AIMessage], messages: list[AnyMessage], ref: ContextRef | None
+    ) -> AIMessage:
+        if self._feed is None or ref is None:
+            return await model.ainvoke(messages)
+        whole: BaseMessageChunk | None = None
+        async for chunk in model.astream(messages):
+            if not isinstance(chunk, AIMessageChunk):
+                return chunk
+            whole = chunk if whole is None else whole + chunk
+            if chunk.text:
+                await self._feed.append(ref.session, TEXT, {"saga": _saga_id(), "text": chunk.text})
+        return cast("AIMessage", message_chunk_to_message(whole)) if whole is not None else AIMessage("")
 
 
 async def think(request: ThinkRequest) -> Thought:
@@ -74,6 +102,10 @@ async def think(request: ThinkRequest) -> Thought:
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=RetryPolicy(maximum_attempts=3),
     )
+
+
+def _saga_id() -> str:
+    return activity.info().workflow_id or ""
 
 
 @lru_cache(maxsize=8)

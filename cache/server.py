@@ -19,7 +19,18 @@ from pydantic_core import to_json
 
 from countermand.cache.context import ContextCache
 from countermand.cache.feed import BEGINNING, Feed
-from countermand.cache.types import Context, Digest, Fact, FeedEvent, FeedLost, Frozen, JsonObject, Name, Version
+from countermand.cache.types import (
+    Context,
+    Digest,
+    Fact,
+    FactConflict,
+    FeedEvent,
+    FeedLost,
+    Frozen,
+    JsonObject,
+    Name,
+    Version,
+)
 
 LOOPBACK = "127.0.0.1"
 EventId = Annotated[str, Field(pattern=r"^\d{1,20}(-\d{1,20})?$")]
@@ -27,12 +38,6 @@ SagaId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}(/[A-Za-z0-9._-]{1,
 
 
 _Read = Callable[..., Awaitable[Frozen | JsonObject]]
-
-
-class FactConflict(Frozen):
-    """The fact is at another version than expected; 0 when there is no such fact yet."""
-
-    current_version: Version
 
 
 class SessionReader(Protocol):

@@ -69,6 +69,12 @@ class Fact(Frozen):
     version: Version
 
 
+class FactConflict(Frozen):
+    """The fact is at another version than expected; 0 when there is no such fact yet. Nothing was stored."""
+
+    current_version: Version
+
+
 class FeedEvent(Frozen):
     """One event of a session's feed; ``id`` is where a reader resumes after it."""
 

@@ -13,8 +13,12 @@ class Unreachable(CountermandError):
     """Temporal does not answer; the message says where it was looked for."""
 
 
-async def connect(endpoints: Endpoints) -> Client:
+async def connect(endpoints: Endpoints, plugin: CountermandPlugin | None = None) -> Client:
     """A client with ``CountermandPlugin``; TLS and API key come from the standard ``TEMPORAL_*`` settings.
+
+    Args:
+        endpoints: Where Temporal is.
+        plugin: The plugin of a worker, which serves a cache and a feed; a plain one if None.
 
     Raises:
         Unreachable: Nothing answers at the address.
@@ -24,7 +28,7 @@ async def connect(endpoints: Endpoints) -> Client:
         return await Client.connect(
             endpoints.temporal_host,
             namespace=endpoints.namespace,
-            plugins=[CountermandPlugin()],
+            plugins=[plugin or CountermandPlugin()],
             tls=profile.get("tls", False),
             api_key=profile.get("api_key"),
             rpc_metadata=profile.get("rpc_metadata", {}),

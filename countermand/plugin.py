@@ -10,10 +10,13 @@ from temporalio.worker import WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from countermand.agents.agent_saga import AgentSaga
-from countermand.agents.context import read_context
+from countermand.agents.context import Contexts
+from countermand.agents.feed import step_watcher
 from countermand.agents.graph import GRAPH, build_graph
 from countermand.agents.session import ChatSession
 from countermand.agents.think import Thinker
+from countermand.cache.context import ContextCache
+from countermand.cache.feed import Feed
 from countermand.saga import PlannedSaga
 from countermand.saga.activities import activities_of
 from countermand.saga.janitor import Janitor, sweep_activity
@@ -30,15 +33,24 @@ class CountermandPlugin(SimplePlugin):
 
     Args:
         tools: The tools to serve; all that are declared in this process if None.
+        cache: Where conversations are shared by all workers; without it they are asked of their workflow.
+        feed: Where whoever watches a session sees steps and text as they come.
     """
 
-    def __init__(self, tools: Iterable[AnyTool] | None = None) -> None:
+    def __init__(
+        self,
+        tools: Iterable[AnyTool] | None = None,
+        *,
+        cache: ContextCache | None = None,
+        feed: Feed | None = None,
+    ) -> None:
         served = list(declared().values() if tools is None else tools)
+        thinker = Thinker(Contexts(cache), feed)
         super().__init__(
             "countermand.CountermandPlugin",
             data_converter=pydantic_data_converter,
             workflows=[PlannedSaga, AgentSaga, ChatSession, RecoverySaga, RevokeSaga, ResidualsWorkflow, Janitor],
-            activities=[*activities_of(served), Thinker(read_context).think, sweep_activity],
+            activities=[*activities_of(served, step_watcher(feed) if feed else None), thinker.think, sweep_activity],
             interceptors=LangGraphPlugin(graphs={GRAPH: build_graph()}).interceptors,
             workflow_runner=_pass_through,
         )

@@ -1,10 +1,10 @@
 """A tool's forward call, undo and probe as Temporal activities."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 from temporalio import activity
@@ -23,6 +23,10 @@ UNAVAILABLE = "ToolUnavailable"
 
 _EXPECTED = ApplicationErrorCategory.BENIGN
 """A provider that says no is no fault of the worker: it is no error in the worker's log."""
+
+Phase = Literal["started", "done", "refused", "failed"]
+Watcher = Callable[[ToolCall, Phase], Awaitable[None]]
+"""Told when an attempt at a call or its undo begins and ends; the ledger says what it came to."""
 
 # The SDK's own type of what a worker takes as an activity.
 Activity = Callable[..., Any]
@@ -56,23 +60,28 @@ def probe_name(tool: AnyTool) -> str:
     return f"{tool.name}.probe"
 
 
-def activities_of(tools: Iterable[AnyTool]) -> list[Activity]:
-    """The activities that a worker must serve to run these tools; one undo may serve several tools."""
+def activities_of(tools: Iterable[AnyTool], watcher: Watcher | None = None) -> list[Activity]:
+    """The activities that a worker must serve to run these tools; one undo may serve several tools.
+
+    Args:
+        tools: The tools to serve.
+        watcher: Told when a call or an undo begins and ends; must not raise.
+    """
     made: dict[str, Activity] = {}
     for tool in tools:
-        made[tool.name] = _forward(tool)
+        made[tool.name] = _forward(tool, watcher)
         if tool.undo_name:
-            made.setdefault(tool.undo_name, _undo(tool))
+            made.setdefault(tool.undo_name, _undo(tool, watcher))
         if tool.probe:
             made[probe_name(tool)] = _probe(tool)
     return list(made.values())
 
 
-def _forward(tool: AnyTool) -> Activity:
+def _forward(tool: AnyTool, watcher: Watcher | None) -> Activity:
     @activity.defn(name=tool.name)
     async def forward(step: StepInput) -> JsonObject:
         call = _this_attempt(step.call)
-        async with _tool_errors(), heartbeats():
+        async with _watched(watcher, call), _tool_errors(), heartbeats():
             args = tool.args.model_validate(step.args)
             if call.attempt > 1 and tool.probe:
                 # An earlier attempt may have had its effect without our hearing of it.
@@ -85,12 +94,12 @@ def _forward(tool: AnyTool) -> Activity:
     return forward
 
 
-def _undo(tool: AnyTool) -> Activity:
+def _undo(tool: AnyTool, watcher: Watcher | None) -> Activity:
     @activity.defn(name=tool.undo_name)
     async def undo(step: UndoInput) -> Undone:
         if tool.undo is None:
             raise ApplicationError(f"tool {tool.name} has no compensation", non_retryable=True)
-        async with _tool_errors(), heartbeats():
+        async with _watched(watcher, step.call), _tool_errors(), heartbeats():
             args = tool.args.model_validate(step.args)
             result = None if step.result is None else tool.result.model_validate(step.result)
             return await tool.undo(_this_attempt(step.call), args, result)
@@ -113,6 +122,23 @@ def _probe(tool: AnyTool) -> Activity:
 
 def _this_attempt(call: ToolCall) -> ToolCall:
     return call.model_copy(update={"attempt": activity.info().attempt})
+
+
+@asynccontextmanager
+async def _watched(watcher: Watcher | None, call: ToolCall) -> AsyncGenerator[None]:
+    if watcher is None:
+        yield
+        return
+    await watcher(call, "started")
+    phase: Phase = "failed"
+    try:
+        yield
+        phase = "done"
+    except ApplicationError as error:
+        phase = "refused" if error.type == REFUSED else "failed"
+        raise
+    finally:
+        await watcher(call, phase)
 
 
 @asynccontextmanager

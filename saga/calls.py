@@ -5,6 +5,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, ProbeOutput, StepInput, UndoInput, probe_name
+from countermand.saga.history import STEP
 from countermand.saga.ledger import Step
 from countermand.saga.tool import PROBE_POLICY
 from countermand.saga.types import CallPolicy, JsonObject, ProbeAnswer, Undone
@@ -14,13 +15,13 @@ _WAIT = workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
 
 
 async def call_forward(step: Step, *, max_attempts: int) -> JsonObject:
-    """Run the forward call; its activity id is the step's number. Raises ``ActivityError``."""
+    """Run the forward call; its activity id is ``step:<n>``. Raises ``ActivityError``."""
     policy = step.tool.policy
     return await workflow.execute_activity(
         step.tool.name,
         StepInput(call=step.call, args=step.args),
         result_type=JsonObject,
-        activity_id=str(step.no),
+        activity_id=f"{STEP}{step.no}",
         summary=f"step {step.no}" + (f", chosen by {step.call.agent}" if step.call.agent else ""),
         start_to_close_timeout=policy.start_to_close,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
@@ -48,15 +49,15 @@ async def call_probe(step: Step) -> ProbeAnswer:
     return output.answer
 
 
-async def call_undo(step: Step, *, activity_id: str | None = None) -> Undone:
-    """Run the compensation; its activity id is ``<n>:undo``, its key ends so too. Raises ``ActivityError``."""
+async def call_undo(step: Step, *, again: int = 0) -> Undone:
+    """Run the compensation; its activity id is ``step:<n>:undo``, its key ends so too. Raises ``ActivityError``."""
     policy = step.tool.undo_policy
     call = step.call.model_copy(update={"key": f"{step.call.step_key}:undo"})
     return await workflow.execute_activity(
         step.tool.undo_name or step.tool.name,
         UndoInput(tool=step.tool.name, call=call, args=step.args, result=step.result),
         result_type=Undone,
-        activity_id=activity_id or f"{step.no}:undo",
+        activity_id=f"{STEP}{step.no}:undo" + (f":{again}" if again else ""),
         summary=f"undo of step {step.no}, {step.tool.name}",
         start_to_close_timeout=policy.start_to_close,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,

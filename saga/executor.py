@@ -120,7 +120,9 @@ class Saga:
         reason = workflow.cancellation_reason()
         if reason is None:
             return None
-        return Cause(kind=CauseKind.CANCELLED, message=reason or "the saga was cancelled")
+        # A workflow's cancel of another is told with the run that asked, which is nothing to its reader.
+        why = reason.rpartition("with reason: ")[2]
+        return Cause(kind=CauseKind.CANCELLED, message=why or "the saga was cancelled")
 
     @property
     def pivoted(self) -> bool:

@@ -1,5 +1,6 @@
 """A saga's ledger, read from Temporal's history: the history is the ledger, there is no second book."""
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -14,6 +15,11 @@ from countermand.saga.activities import REFUSED, StepInput, UndoInput
 from countermand.saga.types import Compensation, Frozen, JsonObject, Outcome, ToolCall, Undone
 
 T = TypeVar("T")
+
+STEP = "step:"
+"""Activity ids of a saga begin so. Plain numbers would be those that the SDK gives to activities without an id."""
+
+_STEP_ID = re.compile(rf"^{STEP}(?P<no>\d+)(?P<undo>:undo(:\d+)?)?$")
 
 
 class RecordedStep(Frozen):
@@ -51,12 +57,13 @@ async def recorded_steps(events: Iterable[HistoryEvent], converter: DataConverte
         when = event.event_time.ToDatetime(UTC)
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             task = event.activity_task_scheduled_event_attributes
-            number, _, undo = task.activity_id.partition(":")
-            if not number.isdecimal() or undo.partition(":")[0] not in {"", "undo"}:
+            step = _STEP_ID.match(task.activity_id)
+            if step is None:
                 continue
-            scheduled[event.event_id] = (int(number), bool(undo))
-            change = _undo_begin if undo else _forward_begin
-            steps[int(number)] = await change(steps, task, converter, when)
+            no, undo = int(step["no"]), step["undo"] is not None
+            scheduled[event.event_id] = (no, undo)
+            begin = _undo_begin if undo else _forward_begin
+            steps[no] = await begin(steps, task, converter, when)
             continue
         ended = scheduled.get(_ending(event) or 0)
         if ended is not None:

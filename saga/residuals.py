@@ -140,7 +140,7 @@ class ResidualsWorkflow:
     async def _retry(self, step: Step, decision: Decision) -> Decided:
         tries = sum(one.decision.step_no == step.no for one in self._decided)
         try:
-            undone = await call_undo(step, activity_id=f"{step.no}:undo:{tries + 1}")
+            undone = await call_undo(step, again=tries + 1)
         except ActivityError as error:
             step.undo_error = str(error.cause or error)
             return Decided(decision=decision, settled=False, detail=f"the undo failed again: {step.undo_error}")

@@ -31,6 +31,13 @@ class RevokeInput(Frozen):
     options: SagaOptions = SagaOptions()
 
 
+class Revocation(Frozen):
+    """Who asked for a revocation, and its report once it has ended."""
+
+    by: str
+    report: SagaReport | None
+
+
 @workflow.defn
 class RevokeSaga:
     """Undoes a committed saga; what is irreversible is reported as residuals."""
@@ -39,7 +46,6 @@ class RevokeSaga:
     def __init__(self, wanted: RevokeInput) -> None:
         steps = [Step.of(step) for step in wanted.steps]
         self._saga = Saga(wanted.options, recovered=(wanted.saga_id, steps))
-        self._by = wanted.by
 
     @workflow.run
     async def run(self, wanted: RevokeInput) -> SagaReport:
@@ -50,11 +56,6 @@ class RevokeSaga:
     def status(self) -> SagaReport:
         """The ledger as it stands now."""
         return self._saga.report()
-
-    @workflow.query
-    def by(self) -> str:
-        """Who asked for it."""
-        return self._by
 
 
 async def revoke(client: Client, saga_id: str, *, by: str, reason: str) -> SagaReport:
@@ -68,18 +69,36 @@ async def revoke(client: Client, saga_id: str, *, by: str, reason: str) -> SagaR
     return await client.get_workflow_handle_for(RevokeSaga.run, f"{REVOKE}{saga_id}").result()
 
 
-async def resume_revocation(client: Client, saga_id: str) -> bool:
-    """Start a revocation again that was terminated or timed out; answers whether there was one to start."""
+async def revocable(client: Client, saga_id: str) -> bool:
+    """Whether a saga committed and did something that can be undone."""
     try:
-        lost = await client.get_workflow_handle_for(RevokeSaga.run, f"{REVOKE}{saga_id}").describe()
+        await _committed(client, saga_id)
+    except NotRevocable:
+        return False
+    return True
+
+
+async def revocation(client: Client, saga_id: str) -> Revocation | None:
+    """A saga's revocation, or None if nobody asked for one."""
+    handle = client.get_workflow_handle_for(RevokeSaga.run, f"{REVOKE}{saga_id}")
+    try:
+        execution = await handle.describe()
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
-            return False
+            return None
         raise
-    if lost.status in {WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED}:
+    ended = execution.status is WorkflowExecutionStatus.COMPLETED
+    by: str = await execution.memo_value("by", "")
+    return Revocation(by=by, report=await handle.result() if ended else None)
+
+
+async def resume_revocation(client: Client, saga_id: str) -> bool:
+    """Start a revocation again that was terminated or timed out; answers whether there was one to start."""
+    made = await revocation(client, saga_id)
+    if made is None or made.report is not None:
         return False
     steps = await _committed(client, saga_id)
-    return await _start(client, RevokeInput(saga_id=saga_id, by="janitor", reason="resumed", steps=tuple(steps)))
+    return await _start(client, RevokeInput(saga_id=saga_id, by=made.by, reason="resumed", steps=tuple(steps)))
 
 
 async def _start(client: Client, wanted: RevokeInput) -> bool:
@@ -91,6 +110,7 @@ async def _start(client: Client, wanted: RevokeInput) -> bool:
             id=f"{REVOKE}{wanted.saga_id}",
             task_queue=saga.task_queue,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+            memo={"by": wanted.by},
         )
     except WorkflowAlreadyStartedError:
         return False
@@ -111,6 +131,6 @@ async def _committed(client: Client, saga_id: str) -> list[RecordedStep]:
     if state != SagaState.COMMITTED:
         raise NotRevocable(f"saga {saga_id!r} is {state}: only a committed saga can be revoked")
     steps = [step for step in await all_steps(client, saga_id) if Step.of(step).tool.effect is not Effect.READ]
-    if not steps:
+    if not any(Step.of(step).tool.effect is Effect.COMPENSABLE for step in steps):
         raise NotRevocable(f"saga {saga_id!r} did nothing that could be undone")
     return steps

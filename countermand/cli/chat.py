@@ -16,6 +16,8 @@ from countermand.agents.agent_saga import TurnResult
 from countermand.agents.chat import Chat, SessionClosed, TurnLost
 from countermand.agents.models import ModelUnavailable, check_model_name
 from countermand.agents.session import MAX_TEXT, Say, TurnTicket
+from countermand.cache.connection import Connection
+from countermand.cache.feed import Feed
 from countermand.cli.console import ERROR, USAGE, CommandError, exit_code_of, say_json, stderr, worst
 from countermand.cli.live import LiveSteps
 from countermand.client import connect
@@ -85,12 +87,14 @@ async def _connect(stack: AsyncExitStack, settings: Settings, console: Console, 
         console.print(line, style="dim")
 
     endpoints = await stack.enter_async_context(connected(settings, notify=notify))
+    redis = await stack.enter_async_context(Connection(endpoints.redis_url))
     return Chat(
         client=await connect(endpoints),
         task_queue=endpoints.task_queue,
         session=session,
         model=model,
         options=SagaOptions(max_attempts=settings.max_activity_retries),
+        feed=Feed(redis),
     )
 
 
@@ -146,8 +150,11 @@ class Terminal:
                 return await self._watch(ticket, live)
 
     async def _watch(self, ticket: TurnTicket, live: LiveSteps) -> TurnResult:
-        async for report in self._talk.watch(ticket):
-            live.show(report)
+        async for news in self._talk.watch(ticket):
+            if isinstance(news, str):
+                live.say(news)
+            else:
+                live.show(news)
         return await self._talk.result(ticket)
 
 

@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -38,6 +38,8 @@ class LiveSteps:
         self._console = console
         self._quiet = quiet
         self._live = Live(console=console, refresh_per_second=8) if console.is_terminal and not quiet else None
+        self._table: Table | str = ""
+        self._text = ""
         self._said: set[tuple[int, Outcome | None, Compensation]] = set()
 
     def __enter__(self) -> Self:
@@ -49,6 +51,8 @@ class LiveSteps:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live:
+            # The whole answer is printed when it is there; its pieces were only to look at.
+            self._live.update(self._table)
             self._live.stop()
 
     def show(self, report: SagaReport) -> None:
@@ -56,13 +60,20 @@ class LiveSteps:
         if self._quiet:
             return
         if self._live:
-            self._live.update(_table(report))
+            self._table = _table(report)
+            self._live.update(Group(self._table, self._text))
             return
         for step in report.steps:
             state = (step.no, step.outcome, step.compensation)
             if state not in self._said:
                 self._said.add(state)
                 self._console.print(_row(step), highlight=False)
+
+    def say(self, piece: str) -> None:
+        """Show a piece of the model's text as it comes; in a pipe only the whole answer is of use."""
+        self._text += piece
+        if self._live:
+            self._live.update(Group(self._table, self._text))
 
 
 def _table(report: SagaReport) -> Table:

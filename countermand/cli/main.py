@@ -25,6 +25,7 @@ app.command("countermand.cli.up:down", name="down")
 app.command("countermand.cli.worker:worker", name="worker")
 app.command("countermand.cli.world:app", name="world")
 app.command("countermand.cli.mend:saga", name="saga")
+app.command("countermand.cli.cache:cache", name="cache")
 app.command("countermand.cli.recover:recover", name="recover")
 app.command("countermand.cli.audit:audit", name="audit")
 

@@ -2,14 +2,19 @@
 
 import asyncio
 import signal
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from countermand.cache.connection import Connection
+from countermand.cache.context import ContextCache
+from countermand.cache.feed import Feed
 from countermand.cli.console import say_json
 from countermand.client import connect
 from countermand.embedded import connected
+from countermand.plugin import CountermandPlugin
 from countermand.settings import Settings
 from countermand.tools.client import providers_at
 from countermand.tools.registry import load_tools
@@ -35,9 +40,11 @@ async def _worker(
     stop = asyncio.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)
-    async with connected(settings) as endpoints:
-        client = await connect(endpoints)
+    async with AsyncExitStack() as stack:
+        endpoints = await stack.enter_async_context(connected(settings))
         queue = task_queue or endpoints.task_queue
+        redis = await stack.enter_async_context(Connection(endpoints.redis_url))
+        client = await connect(endpoints, CountermandPlugin(cache=ContextCache(redis), feed=Feed(redis)))
         async with providers_at(endpoints.world_url), build_worker(client, task_queue=queue):
             if json_output:
                 say_json({"serving": queue, "temporal_host": endpoints.temporal_host})

@@ -59,12 +59,15 @@ class Endpoint:
     async def _slowly(self, request: Request, body: BaseModel, key: str, fault: Fault) -> Response:
         # The wait does not end when the client goes away: what it gave up on still happens, late.
         reply = None
+        world = self._simulation.generation
         if fault.effect == "after":
             reply = self._simulation.execute(self._operation, key, body)
         try:
             await asyncio.wait_for(self._simulation.closing.wait(), fault.delay_s)
         except TimeoutError:
-            return _response(reply or self._simulation.execute(self._operation, key, body))
+            # A world that was emptied meanwhile is another one: what was meant for the old does not happen in it.
+            if world == self._simulation.generation:
+                return _response(reply or self._simulation.execute(self._operation, key, body))
         return await self._cut(request, fault)
 
     async def _cut(self, request: Request, fault: Fault) -> Response:

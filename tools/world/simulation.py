@@ -22,13 +22,17 @@ _SETTLE = {provider.name: provider.settle for provider in PROVIDERS}
 
 
 class Simulation:
-    """The world while it runs. ``closing`` is set when the server stops; no call may wait beyond it."""
+    """The world while it runs.
+
+    ``closing`` is set when the server stops; no call may wait beyond it. ``generation`` counts the resets.
+    """
 
     def __init__(self, db: Path | None) -> None:
         self._engine = open_database(db)
         self._sessions = sessionmaker(self._engine, expire_on_commit=False)
         self._in_flight: dict[tuple[str, str], str] = {}
         self.closing = asyncio.Event()
+        self.generation = 0
         with self._sessions.begin() as session:
             if session.get(inventory.StockRow, "small") is None:
                 inventory.stock_up(session, catalogue.STOCK)
@@ -109,6 +113,7 @@ class Simulation:
                 inventory.stock_up(session, catalogue.STOCK)
                 session.flush()
         self.settings, self._faulty = settings.Settings(), set()
+        self.generation += 1
 
     def change_settings(self, changed: settings.Settings) -> None:
         """Set how the world behaves, for good."""
