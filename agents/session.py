@@ -16,8 +16,8 @@ from countermand.agents.team import Team
 from countermand.agents.turn import TurnInput
 from countermand.cache.types import Context, ContextRef, Fact, FactConflict
 from countermand.saga import SagaOptions, SagaState
-from countermand.saga.executor import uninterrupted
 from countermand.saga.state import SAGA_STATE
+from countermand.saga.tasks import uninterrupted
 from countermand.saga.types import ID_PATTERN, Frozen
 
 MAX_TEXT = 16_000

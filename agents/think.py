@@ -22,11 +22,13 @@ from temporalio.common import RetryPolicy
 from countermand.agents.builtin import BUILTINS
 from countermand.agents.context import Contexts
 from countermand.agents.feed import TEXT
+from countermand.agents.messages import as_json
 from countermand.agents.models import resolve_model
 from countermand.agents.team import CONFIRMED, Agent
 from countermand.cache.feed import Feed
 from countermand.cache.types import ContextRef
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, heartbeats
+from countermand.saga.journal import safe_digest
 from countermand.saga.tool import declared
 from countermand.saga.types import Frozen, JsonObject
 
@@ -45,9 +47,13 @@ class ThinkRequest(Frozen):
 
 
 class Thought(Frozen):
-    """The model's answer. ``malformed`` names the calls whose arguments were not even JSON, by call id."""
+    """The model's answer, and the digest of all that it read.
+
+    ``malformed`` names the calls whose arguments were not even JSON, by call id.
+    """
 
     message: AIMessage
+    prompt: str
     malformed: Annotated[dict[str, str], Field(default_factory=dict)]
 
 
@@ -71,8 +77,9 @@ class Thinker:
             base: list[AnyMessage] = await self._contexts.read(ref) if ref else []
             model = _model(request.model).bind_tools(_schemas(request.agent))
             instructions = request.agent.instructions + (f"\n{CONFIRMED}\n" if request.confirmed else "")
-            answer = await self._ask(model, [SystemMessage(instructions), *base, *request.delta], ref)
-            thought = _normalised(answer, turn_length=len(request.delta))
+            prompt: list[AnyMessage] = [SystemMessage(instructions), *base, *request.delta]
+            answer = await self._ask(model, prompt, ref)
+            thought = _normalised(answer, prompt=safe_digest([*as_json(prompt)]), turn_length=len(request.delta))
             if ref is not None and not thought.message.tool_calls:
                 await self._contexts.share_next(ref, [*base, *request.delta, thought.message])
             return thought
@@ -126,7 +133,7 @@ def _schemas(agent: Agent) -> list[JsonObject]:
     ]
 
 
-def _normalised(message: AIMessage, *, turn_length: int) -> Thought:
+def _normalised(message: AIMessage, *, prompt: str, turn_length: int) -> Thought:
     """A model's answer in one form: plain text, unique call ids, calls that were not even JSON kept and named."""
     malformed: dict[str, str] = {}
     calls: list[ModelCall] = []
@@ -142,4 +149,4 @@ def _normalised(message: AIMessage, *, turn_length: int) -> Thought:
     if len(text) > MAX_TEXT:
         text = text[:MAX_TEXT] + " … (cut: the answer was too long)"
     kept = AIMessage(content=text, tool_calls=calls, usage_metadata=message.usage_metadata)
-    return Thought(message=kept, malformed=malformed)
+    return Thought(message=kept, prompt=prompt, malformed=malformed)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 from temporalio.exceptions import ActivityError
 
 from countermand.agents.builtin import BUILTINS, Abort, UndoTo
-from countermand.agents.messages import answer, complaint, refusal
+from countermand.agents.messages import answer, as_json, complaint, refusal
 from countermand.agents.team import REMINDER, Agent, Team
 from countermand.agents.think import ThinkRequest, Thought, think
 from countermand.cache.types import ContextRef
@@ -79,6 +79,9 @@ class Turn:
         except ActivityError as error:
             raise _failed(CauseKind.MODEL, f"the model could not be asked: {error.cause or error}") from error
         self.malformed = thought.malformed
+        self.saga.journal.decided(
+            self.agent.name, model=request.model, prompt=thought.prompt, reply=as_json([thought.message])[0]
+        )
         return thought.message
 
     @property

@@ -19,6 +19,8 @@ from countermand.cache.context import ContextCache
 from countermand.cache.feed import Feed
 from countermand.saga import PlannedSaga
 from countermand.saga.activities import activities_of
+from countermand.saga.audit.appending import AuditSaga, AuditWriter
+from countermand.saga.audit.log import AuditLog
 from countermand.saga.janitor import Janitor, sweep_activity
 from countermand.saga.recovery import RecoverySaga
 from countermand.saga.residuals import ResidualsWorkflow
@@ -34,6 +36,7 @@ class CountermandPlugin(SimplePlugin):
     Args:
         tools: The tools to serve; all that are declared in this process if None.
         cache: Where conversations are shared by all workers; without it they are asked of their workflow.
+        audit: Where sagas whose options say so bring what was decided and done.
         feed: Where whoever watches a session sees steps and text as they come.
     """
 
@@ -43,14 +46,29 @@ class CountermandPlugin(SimplePlugin):
         *,
         cache: ContextCache | None = None,
         feed: Feed | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         served = list(declared().values() if tools is None else tools)
         thinker = Thinker(Contexts(cache), feed)
         super().__init__(
             "countermand.CountermandPlugin",
             data_converter=pydantic_data_converter,
-            workflows=[PlannedSaga, AgentSaga, ChatSession, RecoverySaga, RevokeSaga, ResidualsWorkflow, Janitor],
-            activities=[*activities_of(served, step_watcher(feed) if feed else None), thinker.think, sweep_activity],
+            workflows=[
+                PlannedSaga,
+                AgentSaga,
+                ChatSession,
+                RecoverySaga,
+                RevokeSaga,
+                ResidualsWorkflow,
+                AuditSaga,
+                Janitor,
+            ],
+            activities=[
+                *activities_of(served, step_watcher(feed) if feed else None),
+                thinker.think,
+                sweep_activity,
+                *([AuditWriter(audit).append] if audit else []),
+            ],
             interceptors=LangGraphPlugin(graphs={GRAPH: build_graph()}).interceptors,
             workflow_runner=_pass_through,
         )
@@ -71,6 +89,8 @@ def _pass_through(runner: WorkflowRunner | None) -> WorkflowRunner:
             "langgraph",
             "langsmith",
             "rfc8785",
+            "sqlalchemy",
+            "cryptography",
         )
         return dataclasses.replace(runner, restrictions=restrictions)
     if runner is None:

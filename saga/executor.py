@@ -13,10 +13,12 @@ from temporalio.exceptions import TimeoutError as ActivityTimeout
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, REFUSED, UNAVAILABLE
 from countermand.saga.calls import call_forward, call_probe, call_undo
 from countermand.saga.errors import SagaFailed, ToolRefused, ToolUnavailable
+from countermand.saga.journal import Journal
 from countermand.saga.ledger import Step
 from countermand.saga.names import RESIDUALS
 from countermand.saga.residuals import ResidualsInput, ResidualsWorkflow
 from countermand.saga.state import SAGA_STATE, show_state
+from countermand.saga.tasks import uninterrupted
 from countermand.saga.tool import Tool
 from countermand.saga.types import (
     Cause,
@@ -53,6 +55,7 @@ class Saga:
     ) -> None:
         self.id, self.steps = recovered or (workflow.info().workflow_id, [])
         self.state = SagaState.OPEN
+        self.journal = Journal(self.id, options or SagaOptions())
         self.cause: Cause | None = None
         self._options = options or SagaOptions()
         self._session = session
@@ -78,6 +81,7 @@ class Saga:
         call = ToolCall(saga_id=self.id, step_no=no, key=f"{self.id}:{no}", session=self._session, agent=agent)
         step = Step(tool=tool, call=call, args=args.model_dump(mode="json"))
         self.steps.append(step)
+        self.journal.registered(step)
         return step
 
     def launch(self, step: Step) -> None:
@@ -139,6 +143,10 @@ class Saga:
 
     async def _perform(self, step: Step, running: list[Step]) -> None:
         """Run a step to its outcome; never raises, since the outcome is in the ledger."""
+        await self._run_forward(step, running)
+        self.journal.came_to(step)
+
+    async def _run_forward(self, step: Step, running: list[Step]) -> None:
         if step.irreversible and not await self._all_done(running):
             step.fail(Outcome.REFUSED, CauseKind.REFUSED, "not run, since a step beside it was not done")
             return
@@ -229,6 +237,7 @@ class Saga:
         if self.state is not SagaState.COMMITTED:
             self._check_open()
             self._enter(SagaState.COMMITTED)
+            await self._hand_over()
         return self.report()
 
     async def rollback(self, cause: Cause) -> SagaReport:
@@ -262,6 +271,7 @@ class Saga:
 
     async def _to_an_end(self, way: Callable[[], Coroutine[None, None, None]]) -> None:
         await way()
+        await self._hand_over()
         if self.state is SagaState.NEEDS_ATTENTION:
             # Whoever waits for the saga is answered at once; what it left is held until a person decides it.
             left = tuple(step.recorded() for step in self.steps)
@@ -271,6 +281,11 @@ class Saga:
                 id=f"{RESIDUALS}{self.id}",
                 parent_close_policy=workflow.ParentClosePolicy.ABANDON,
             )
+
+    async def _hand_over(self) -> None:
+        for step in self.steps:
+            self.journal.came_to(step)
+        await self.journal.close(self.report())
 
     async def _roll_back(self) -> None:
         await self._stop(self.steps)
@@ -329,19 +344,8 @@ class Saga:
             step.undo_error = str(error.cause or error)
         else:
             step.compensation = Compensation.DONE if undone.effective else Compensation.NOOP
+        self.journal.undone(step)
 
     def _enter(self, state: SagaState) -> None:
         self.state = state
         show_state(self._options, state)
-
-
-async def uninterrupted(task: asyncio.Future[None]) -> None:
-    """Await a task to its end, whatever cancels the waiter meanwhile."""
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            waiter = asyncio.current_task()
-            if waiter is not None:
-                waiter.uncancel()
-    task.result()

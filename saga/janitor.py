@@ -27,7 +27,7 @@ from countermand.saga.recovery import RecoveryInput, RecoverySaga
 from countermand.saga.revoke import resume_revocation
 from countermand.saga.state import SAGA_STATE
 from countermand.saga.tool import declared
-from countermand.saga.types import Frozen, SagaState
+from countermand.saga.types import Frozen, SagaOptions, SagaState
 
 VISIBILITY_LAG = timedelta(minutes=1)
 """How late a closed workflow may show up in a listing."""
@@ -43,6 +43,7 @@ class SweepInput(Frozen):
 
     since: datetime | None = None
     saga_id: str | None = None
+    options: SagaOptions = SagaOptions()
 
 
 class Sweep(Frozen):
@@ -71,14 +72,14 @@ async def sweep(client: Client, look: SweepInput) -> Sweep:
     problems: list[str] = []
     for saga_id in sorted(lost):
         try:
-            if await recover(client, saga_id):
+            if await recover(client, saga_id, look.options):
                 recovered.append(saga_id)
         except Exception as error:  # noqa: BLE001 - it is reported, and tried again by the next sweep
             problems.append(f"{saga_id}: {type(error).__name__}: {error}")
     return Sweep(began=began, examined=len(lost), recovered=tuple(recovered), problems=tuple(problems))
 
 
-async def recover(client: Client, saga_id: str) -> bool:
+async def recover(client: Client, saga_id: str, options: SagaOptions | None = None) -> bool:
     """Start one saga's recovery, if it needs one and has none; answers whether it was started.
 
     It acts only when no run of the id is running (a reset leaves a terminated run beside a live one) and the newest
@@ -96,7 +97,14 @@ async def recover(client: Client, saga_id: str) -> bool:
     if not steps:
         return False
     status = newest.status.name.lower() if newest.status else "closed"
-    lost = RecoveryInput(saga_id=saga_id, reason=f"the saga's workflow was {status}", steps=tuple(steps))
+    lost = RecoveryInput(
+        saga_id=saga_id,
+        reason=f"the saga's workflow was {status}",
+        closed_as=status,
+        found=_state(newest) or SagaState.OPEN,
+        steps=tuple(steps),
+        options=options or SagaOptions(),
+    )
     try:
         await client.start_workflow(
             RecoverySaga.run,
@@ -115,10 +123,10 @@ def _state(execution: WorkflowExecutionDescription) -> SagaState | None:
     return None if state is None else SagaState(state)
 
 
-async def schedule_janitor(client: Client, *, task_queue: str, every: timedelta) -> None:
+async def schedule_janitor(client: Client, options: SagaOptions, *, task_queue: str, every: timedelta) -> None:
     """Make the schedule that runs the janitor, or set its interval anew where it exists."""
     schedule = Schedule(
-        action=ScheduleActionStartWorkflow(Janitor.run, id="janitor", task_queue=task_queue),
+        action=ScheduleActionStartWorkflow(Janitor.run, options, id="janitor", task_queue=task_queue),
         spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)]),
         policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(minutes=1)),
     )
@@ -140,14 +148,14 @@ class Janitor:
     """One sweep; a Temporal Schedule runs it again and again, and hands each run its predecessor's result."""
 
     @workflow.run
-    async def run(self) -> Sweep:
+    async def run(self, options: SagaOptions) -> Sweep:
         """Sweep what closed since the last sweep; now and then, everything."""
         last = workflow.get_last_completion_result(Sweep) if workflow.has_last_completion_result() else None
         number = last.number + 1 if last else 1
         full = last is None or number % FULL_SWEEP_EVERY == 0
         done = await workflow.execute_activity(
             sweep_activity,
-            SweepInput(since=None if full or last is None else last.began - VISIBILITY_LAG),
+            SweepInput(since=None if full or last is None else last.began - VISIBILITY_LAG, options=options),
             start_to_close_timeout=timedelta(minutes=5),
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=RetryPolicy(maximum_attempts=3),

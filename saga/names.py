@@ -9,6 +9,9 @@ REVOKE = "revoke/"
 RESIDUALS = "residuals/"
 """``residuals/<saga id>`` holds what could not be undone, until an operator has decided it."""
 
+AUDIT = "audit/"
+"""``audit/<workflow id>`` brings what a workflow recorded into the audit log."""
+
 
 def beside(saga_id: str) -> tuple[str, ...]:
     """All workflow ids that tell of a saga, its own first, in the order in which they come about."""

@@ -7,7 +7,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from countermand.saga.errors import CountermandError
 from countermand.saga.history import RecordedStep, merged, recorded_steps
-from countermand.saga.names import RESIDUALS, beside
+from countermand.saga.names import RESIDUALS, beside, saga_of
 from countermand.saga.residuals import ResidualsReport
 from countermand.saga.state import SAGA_STATE
 from countermand.saga.types import Cause, Frozen, Residual, SagaReport, SagaState
@@ -60,13 +60,24 @@ async def list_sagas(client: Client, *, state: SagaState | None, limit: int) -> 
     return lines
 
 
+async def final_states(client: Client) -> list[tuple[str, SagaState]]:
+    """Every saga that has ended, with how, as Temporal knows it; a recovery's or a revocation's end is one, too."""
+    ends = ", ".join(quoted(state) for state in (SagaState.COMMITTED, SagaState.COMPENSATED, SagaState.NEEDS_ATTENTION))
+    found: list[tuple[str, SagaState]] = []
+    async for execution in client.list_workflows(f"SagaState IN ({ends}) AND ExecutionStatus = 'Completed'"):
+        state = execution.typed_search_attributes.get(SAGA_STATE)
+        if state is not None:
+            found.append((saga_of(execution.id), SagaState(state)))
+    return found
+
+
 async def read_saga(client: Client, saga_id: str) -> SagaDetail:
     """One saga, with its recovery, its revocation and what was decided about its residuals.
 
     Raises:
         NoSuchSaga: There is none of that id.
     """
-    found = [one for name in beside(saga_id) if (one := await _described(client, name)) is not None]
+    found = [one for name in beside(saga_id) if (one := await described(client, name)) is not None]
     if not found:
         raise NoSuchSaga(f"there is no saga {saga_id!r}: 'countermand saga list' shows which there are")
     last = found[-1]
@@ -87,7 +98,7 @@ async def all_steps(client: Client, saga_id: str) -> list[RecordedStep]:
     """A saga's ledger from the histories of every run of every workflow that tells of it."""
     runs: list[list[RecordedStep]] = []
     for name in beside(saga_id):
-        newest = await _described(client, name)
+        newest = await described(client, name)
         if newest is None:
             continue
         earlier = [run.run_id async for run in client.list_workflows(f"WorkflowId = {quoted(name)}")]
@@ -102,7 +113,8 @@ def quoted(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-async def _described(client: Client, workflow_id: str) -> WorkflowExecutionDescription | None:
+async def described(client: Client, workflow_id: str) -> WorkflowExecutionDescription | None:
+    """The newest run of a workflow id, or None if there is none."""
     try:
         return await client.get_workflow_handle(workflow_id).describe()
     except RPCError as error:

@@ -6,7 +6,7 @@ from temporalio import workflow
 from countermand.saga.executor import Saga
 from countermand.saga.history import RecordedStep
 from countermand.saga.ledger import Step
-from countermand.saga.types import Cause, CauseKind, Frozen, SagaOptions, SagaReport
+from countermand.saga.types import Cause, CauseKind, Frozen, SagaOptions, SagaReport, SagaState
 
 
 class RecoveryInput(Frozen):
@@ -14,6 +14,8 @@ class RecoveryInput(Frozen):
 
     saga_id: str
     reason: str
+    closed_as: str
+    found: SagaState
     steps: tuple[RecordedStep, ...] = Field(min_length=1)
     options: SagaOptions = SagaOptions()
 
@@ -26,6 +28,8 @@ class RecoverySaga:
     def __init__(self, lost: RecoveryInput) -> None:
         steps = [Step.of(step) for step in lost.steps]
         self._saga = Saga(lost.options, recovered=(lost.saga_id, steps))
+        self._saga.journal.found(lost.closed_as, lost.found)
+        self._saga.journal.taken_over(steps)
 
     @workflow.run
     async def run(self, lost: RecoveryInput) -> SagaReport:

@@ -12,10 +12,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from countermand.saga.calls import call_undo
 from countermand.saga.errors import CountermandError
 from countermand.saga.history import RecordedStep
+from countermand.saga.journal import Journal
 from countermand.saga.ledger import Step
 from countermand.saga.names import RESIDUALS
 from countermand.saga.state import show_state
 from countermand.saga.types import (
+    ID_PATTERN,
     Cause,
     Compensation,
     Frozen,
@@ -39,7 +41,7 @@ class Decision(Frozen):
 
     step_no: int = Field(ge=1)
     choice: Choice
-    by: str = Field(min_length=1, max_length=100, description="Who decided.")
+    by: str = Field(pattern=ID_PATTERN, description="The account of who decided.")
     reason: str = Field(default="", max_length=1000)
 
 
@@ -84,6 +86,9 @@ class ResidualsWorkflow:
         self._decided: list[Decided] = []
         self._one_at_a_time = asyncio.Lock()
         self._state = SagaState.NEEDS_ATTENTION
+        self._journal = Journal(left.saga_id, left.options)
+        for step in self._standing.values():
+            self._journal.left(step, decision="left", by="executor", reason="")
 
     @workflow.run
     async def run(self, left: ResidualsInput) -> ResidualsReport:
@@ -94,6 +99,7 @@ class ResidualsWorkflow:
         if not self._given_up:
             self._state = SagaState.COMPENSATED
             show_state(left.options, self._state)
+        await self._journal.close(self.report().saga)
         return self.report()
 
     @workflow.update
@@ -103,6 +109,7 @@ class ResidualsWorkflow:
             step = self._standing[decision.step_no]
             if step.no not in self._open():
                 return next(one for one in reversed(self._decided) if one.decision.step_no == step.no)
+            self._journal.left(step, decision=decision.choice, by=f"operator:{decision.by}", reason=decision.reason)
             match decision.choice:
                 case Choice.RETRY:
                     decided = await self._retry(step, decision)
@@ -145,6 +152,7 @@ class ResidualsWorkflow:
             step.undo_error = str(error.cause or error)
             return Decided(decision=decision, settled=False, detail=f"the undo failed again: {step.undo_error}")
         step.compensation = Compensation.DONE if undone.effective else Compensation.NOOP
+        self._journal.undone(step, f"operator:{decision.by}")
         return Decided(decision=decision, settled=True, detail=undone.detail or "undone")
 
     def _open(self) -> set[int]:

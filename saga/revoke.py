@@ -11,8 +11,8 @@ from countermand.saga.errors import CountermandError
 from countermand.saga.executor import Saga
 from countermand.saga.history import RecordedStep
 from countermand.saga.ledger import Step
-from countermand.saga.names import REVOKE
-from countermand.saga.reading import all_steps
+from countermand.saga.names import AUDIT, REVOKE
+from countermand.saga.reading import all_steps, described
 from countermand.saga.state import SAGA_STATE
 from countermand.saga.types import Cause, CauseKind, Effect, Frozen, SagaOptions, SagaReport, SagaState
 
@@ -26,6 +26,7 @@ class RevokeInput(Frozen):
 
     saga_id: str
     by: str
+    actor: str
     reason: str
     steps: tuple[RecordedStep, ...] = Field(min_length=1)
     options: SagaOptions = SagaOptions()
@@ -46,6 +47,7 @@ class RevokeSaga:
     def __init__(self, wanted: RevokeInput) -> None:
         steps = [Step.of(step) for step in wanted.steps]
         self._saga = Saga(wanted.options, recovered=(wanted.saga_id, steps))
+        self._saga.journal.revoked(wanted.actor, wanted.reason)
 
     @workflow.run
     async def run(self, wanted: RevokeInput) -> SagaReport:
@@ -58,14 +60,21 @@ class RevokeSaga:
         return self._saga.report()
 
 
-async def revoke(client: Client, saga_id: str, *, by: str, reason: str) -> SagaReport:
+async def revoke(client: Client, saga_id: str, *, by: str, actor: str, reason: str) -> SagaReport:
     """Countermand a committed saga and wait for its end; twice is once.
+
+    Args:
+        client: Connected with ``CountermandPlugin``.
+        saga_id: The saga.
+        by: What asked for it: tells a repeated wish from another's.
+        actor: Who asked for it, as the audit log names people (``operator:NAME`` or ``customer``).
+        reason: Why.
 
     Raises:
         NotRevocable: It did not commit, or did nothing that could be undone.
     """
     steps = await _committed(client, saga_id)
-    await _start(client, RevokeInput(saga_id=saga_id, by=by, reason=reason, steps=tuple(steps)))
+    await _start(client, RevokeInput(saga_id=saga_id, by=by, actor=actor, reason=reason, steps=tuple(steps)))
     return await client.get_workflow_handle_for(RevokeSaga.run, f"{REVOKE}{saga_id}").result()
 
 
@@ -98,15 +107,18 @@ async def resume_revocation(client: Client, saga_id: str) -> bool:
     if made is None or made.report is not None:
         return False
     steps = await _committed(client, saga_id)
-    return await _start(client, RevokeInput(saga_id=saga_id, by=made.by, reason="resumed", steps=tuple(steps)))
+    return await _start(
+        client, RevokeInput(saga_id=saga_id, by=made.by, actor="janitor", reason="resumed", steps=tuple(steps))
+    )
 
 
 async def _start(client: Client, wanted: RevokeInput) -> bool:
     saga = await client.get_workflow_handle(wanted.saga_id).describe()
+    audited = await described(client, f"{AUDIT}{wanted.saga_id}") is not None
     try:
         await client.start_workflow(
             RevokeSaga.run,
-            wanted,
+            wanted.model_copy(update={"options": SagaOptions(audit=audited)}),
             id=f"{REVOKE}{wanted.saga_id}",
             task_queue=saga.task_queue,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,

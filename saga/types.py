@@ -93,6 +93,7 @@ class ToolCall(Frozen):
     attempt: int = Field(default=1, ge=1)
     session: str | None = None
     agent: str | None = None
+    rule: str = Field(default="plan", description="The guard's rule that let the call pass.")
 
     @property
     def step_key(self) -> str:
@@ -159,11 +160,13 @@ class SagaOptions(Frozen):
     """How a saga runs; travels in the workflow's start input.
 
     ``visibility`` upserts the search attribute ``SagaState``, which recovery needs; switch it off only where the
-    server does not know the attribute (the time-skipping test server hangs on it).
+    server does not know the attribute (the time-skipping test server hangs on it). ``audit`` hands what was decided and
+    done to the audit log, where a worker serves one.
     """
 
     max_attempts: int = Field(default=3, ge=1, le=100)
     visibility: bool = True
+    audit: bool = False
 
 
 class CallPolicy(Frozen):

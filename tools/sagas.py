@@ -49,7 +49,9 @@ async def revoke_order(call: ToolCall, args: RevokeOrder) -> RevokedOrder:
     if saga_id is None:
         raise ToolRefused("there is no order in this conversation that stands")
     try:
-        report = await revoke(activity.client(), saga_id, by=call.step_key, reason="the customer took it back")
+        report = await revoke(
+            activity.client(), saga_id, by=call.step_key, actor="customer", reason="the customer took it back"
+        )
     except NotRevocable as error:
         raise ToolRefused(str(error)) from error
     return _answer(report)

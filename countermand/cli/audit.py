@@ -1,5 +1,6 @@
 """``countermand audit``: verify the audit log offline, show it, export it, prove a saga, forget one."""
 
+import asyncio
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,6 +10,7 @@ from cyclopts import App, Parameter
 from pydantic import JsonValue
 
 from countermand.cli.console import ERROR, say_json, stdout
+from countermand.cli.saga import client_of_servers
 from countermand.saga.audit.entries import Entry
 from countermand.saga.audit.errors import AuditError
 from countermand.saga.audit.export import export as export_log
@@ -23,6 +25,7 @@ from countermand.saga.audit.reader import read_log
 from countermand.saga.audit.salts import Salts
 from countermand.saga.audit.verify import reconcile
 from countermand.saga.audit.verify import verify as verify_log
+from countermand.saga.reading import final_states
 from countermand.saga.types import JsonObject, SagaState
 from countermand.settings import Settings
 
@@ -50,13 +53,17 @@ def verify(
         Path | None, Parameter(name="--head", help="Heads that were published; without them a cut-off log looks whole.")
     ] = None,
     keys: KeysPlace = None,
+    against_temporal: Annotated[
+        bool, Parameter(negative="", help="Compare with the sagas that Temporal knows, too.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Verify the whole log offline; every finding is named with its place.
 
     Example: countermand audit verify --log audit.db --head audit-heads.jsonl --keys audit-keys.json
     """
-    checked = check(log, heads=head, keys=keys)
+    known = asyncio.run(_known_to_temporal()) if against_temporal else ()
+    checked = check(log, heads=head, keys=keys, temporal=known)
     _answer(checked, as_json=as_json)
     return 0 if checked.ok else ERROR
 
@@ -163,6 +170,11 @@ def check(
     with read_log(_log(log)) as reader:
         checked = verify_log(reader, ring, known)
     return checked.model_copy(update={"findings": (*checked.findings, *reconcile(checked.closed, temporal))})
+
+
+async def _known_to_temporal() -> list[tuple[str, SagaState]]:
+    async with client_of_servers() as client:
+        return await final_states(client)
 
 
 def _log(place: str | None) -> str | Path:

@@ -93,7 +93,7 @@ async def _connect(stack: AsyncExitStack, settings: Settings, console: Console, 
         task_queue=endpoints.task_queue,
         session=session,
         model=model,
-        options=SagaOptions(max_attempts=settings.max_activity_retries),
+        options=SagaOptions(max_attempts=settings.max_activity_retries, audit=True),
         feed=Feed(redis),
     )
 

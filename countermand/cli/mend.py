@@ -1,6 +1,7 @@
 """``countermand saga resolve`` and ``revoke``: what people do about sagas."""
 
 import getpass
+import re
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -9,6 +10,7 @@ from countermand.cli.console import COMMITTED, NEEDS_ATTENTION, USAGE, CommandEr
 from countermand.cli.saga import Json, SagaId, client_of_servers, saga
 from countermand.saga.residuals import Choice, Decision, decide
 from countermand.saga.revoke import revoke as revoke_saga
+from countermand.saga.types import ID_PATTERN
 from countermand.tools.registry import load_tools
 
 By = Annotated[str | None, Parameter(help="Who decided; you, if not given.")]
@@ -56,8 +58,11 @@ async def revoke(
 ) -> int:
     """Undo a saga that had committed; twice is once. Example: countermand saga revoke chat-1a2b3c4d/t2."""
     load_tools()
+    who = by or getpass.getuser()
+    if not re.match(ID_PATTERN, who):
+        raise CommandError("--by: name an account, by 1 to 64 letters, digits, dots, underscores or dashes", USAGE)
     async with client_of_servers() as client:
-        report = await revoke_saga(client, saga_id, by=by or getpass.getuser(), reason=reason)
+        report = await revoke_saga(client, saga_id, by=who, actor=f"operator:{who}", reason=reason)
     if json_output:
         say_json(report.model_dump(mode="json"))
     else:

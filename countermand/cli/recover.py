@@ -11,7 +11,7 @@ from countermand.embedded import connected
 from countermand.saga.janitor import SweepInput, sweep
 from countermand.saga.names import RECOVER
 from countermand.saga.recovery import RecoverySaga
-from countermand.saga.types import JsonObject
+from countermand.saga.types import JsonObject, SagaOptions
 from countermand.settings import Settings
 from countermand.tools.registry import load_tools
 
@@ -35,7 +35,7 @@ async def _recover(
     async with connected(settings, notify=lambda line: stderr().print(line, style="dim")) as endpoints:
         client = await connect(endpoints)
         while True:
-            done = await sweep(client, SweepInput(saga_id=saga))
+            done = await sweep(client, SweepInput(saga_id=saga, options=SagaOptions(audit=True)))
             reports = [
                 await client.get_workflow_handle_for(RecoverySaga.run, RECOVER + saga_id).result()
                 for saga_id in done.recovered

@@ -15,6 +15,7 @@ from countermand.cli.console import say_json
 from countermand.client import connect
 from countermand.embedded import connected
 from countermand.plugin import CountermandPlugin
+from countermand.saga.audit.log import AuditLog
 from countermand.settings import Settings
 from countermand.tools.client import providers_at
 from countermand.tools.registry import load_tools
@@ -44,7 +45,10 @@ async def _worker(
         endpoints = await stack.enter_async_context(connected(settings))
         queue = task_queue or endpoints.task_queue
         redis = await stack.enter_async_context(Connection(endpoints.redis_url))
-        client = await connect(endpoints, CountermandPlugin(cache=ContextCache(redis), feed=Feed(redis)))
+        audit = AuditLog.in_folder(settings.state_folder)
+        stack.callback(audit.close)
+        plugin = CountermandPlugin(cache=ContextCache(redis), feed=Feed(redis), audit=audit)
+        client = await connect(endpoints, plugin)
         async with providers_at(endpoints.world_url), build_worker(client, task_queue=queue):
             if json_output:
                 say_json({"serving": queue, "temporal_host": endpoints.temporal_host})

@@ -16,7 +16,7 @@ from countermand.embedded.endpoints import Endpoints, free_port
 from countermand.embedded.errors import EmbeddedError
 from countermand.embedded.process import Server
 from countermand.saga.janitor import schedule_janitor
-from countermand.saga.types import Frozen
+from countermand.saga.types import Frozen, SagaOptions
 from countermand.settings import Settings
 
 _LIMIT = "2000"
@@ -92,7 +92,7 @@ async def prepare(endpoints: Endpoints) -> None:
     config = NamespaceConfig()
     config.workflow_execution_retention_ttl.FromTimedelta(RETENTION)
     await client.workflow_service.update_namespace(UpdateNamespaceRequest(namespace=endpoints.namespace, config=config))
-    await schedule_janitor(client, task_queue=endpoints.task_queue, every=JANITOR_EVERY)
+    await schedule_janitor(client, SagaOptions(audit=True), task_queue=endpoints.task_queue, every=JANITOR_EVERY)
 
 
 def valkey(ports: Ports, folder: Path) -> Server:

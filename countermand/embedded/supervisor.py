@@ -17,6 +17,7 @@ from countermand.embedded import servers
 from countermand.embedded.endpoints import Endpoints
 from countermand.embedded.errors import EmbeddedError
 from countermand.embedded.process import Server
+from countermand.saga.audit.keys import KEY_FILE, create_development_key
 from countermand.saga.types import Frozen
 from countermand.settings import Settings
 
@@ -135,6 +136,8 @@ class Supervisor:
 
     async def _start(self) -> None:
         (self._folder / "logs").mkdir(exist_ok=True)
+        if not (self._folder / KEY_FILE).exists():
+            create_development_key(self._folder)
         ports = self._asked.claimed()
         endpoints = servers.endpoints_of(self._settings, ports)
         first = [

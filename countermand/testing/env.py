@@ -29,18 +29,20 @@ class SagaEnv:
         task_queue: The test's own.
         world: Empty at the test's begin.
         visibility: Whether the server knows the search attribute ``SagaState``.
+        audit: Whether the worker serves an audit log.
     """
 
     client: Client
     task_queue: str
     world: WorldUnderTest
     visibility: bool = True
+    audit: bool = False
     started: list[str] = field(default_factory=list)
 
     @property
     def options(self) -> SagaOptions:
         """Options of sagas that run here."""
-        return SagaOptions(visibility=self.visibility)
+        return SagaOptions(visibility=self.visibility, audit=self.audit)
 
     def new_id(self, kind: str = "saga") -> str:
         """An id that no other test has; its history is replayed at the end."""

@@ -1,9 +1,10 @@
 """The order as a fixed plan, for tests of sagas: the stub's own steps, without a model."""
 
 from countermand.saga import PlannedStep
+from countermand.saga.types import JsonObject
 from countermand.testing.env import SagaEnv
 
-ORDER = {
+ORDER: JsonObject = {
     "plan": "medium",
     "region": "eu-west",
     "email": "ada@example.com",

@@ -11,7 +11,7 @@ from tests.saga.orders import MAIL, ORDER_PLAN
 async def test_a_committed_saga_is_undone_later_and_only_the_mail_is_left(saga_env: SagaEnv) -> None:
     committed = await saga_env.run_plan(*ORDER_PLAN)
 
-    report = await revoke(saga_env.client, committed.id, by="ada", reason="changed my mind")
+    report = await revoke(saga_env.client, committed.id, by="ada", actor="operator:ada", reason="changed my mind")
 
     assert report.state is SagaState.COMPENSATED
     assert [residual.step_no for residual in report.residuals] == [MAIL]
@@ -24,7 +24,10 @@ async def test_revoked_twice_is_revoked_once(saga_env: SagaEnv) -> None:
     committed = await saga_env.run_plan(*ORDER_PLAN)
 
     reports = await asyncio.gather(
-        *(revoke(saga_env.client, committed.id, by=f"operator {n}", reason="twice") for n in range(3))
+        *(
+            revoke(saga_env.client, committed.id, by=f"operator {n}", actor="operator:ada", reason="twice")
+            for n in range(3)
+        )
     )
 
     assert reports[0] == reports[1] == reports[2]
@@ -36,6 +39,6 @@ async def test_what_did_not_commit_can_not_be_revoked(saga_env: SagaEnv) -> None
     failed = await saga_env.run_plan(*ORDER_PLAN)
 
     with pytest.raises(NotRevocable, match="only a committed saga"):
-        await revoke(saga_env.client, failed.id, by="ada", reason="?")
+        await revoke(saga_env.client, failed.id, by="ada", actor="operator:ada", reason="?")
     with pytest.raises(NotRevocable, match="no saga"):
-        await revoke(saga_env.client, "no-such-saga", by="ada", reason="?")
+        await revoke(saga_env.client, "no-such-saga", by="ada", actor="operator:ada", reason="?")
