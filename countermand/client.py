@@ -4,7 +4,7 @@ import asyncio
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
-from temporalio.envconfig import ClientConfig
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from countermand.embedded.endpoints import Endpoints
@@ -45,11 +45,9 @@ async def connect(endpoints: Endpoints, *, patience: float = 0.0) -> Client:
 async def _connect(endpoints: Endpoints) -> Client:
     host, namespace = endpoints.temporal_host, endpoints.namespace
     try:
-        profile = ClientConfig.load_client_connect_config(
-            disable_file=endpoints.embedded, disable_env=endpoints.embedded
-        )
+        profile: ClientConnectConfig = {} if endpoints.embedded else ClientConfig.load_client_connect_config()
     except (ValueError, RuntimeError, OSError) as error:
-        raise Unreachable(f"the TEMPORAL_* settings can't be read: {error}") from error
+        raise Unreachable(f"Temporal's standard settings (TEMPORAL_*) can't be used: {error}") from error
     try:
         async with asyncio.timeout(_CONNECT_DEADLINE):
             client = await Client.connect(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.table import Table
 
 from countermand.cli.console import CommandError, say_json, stdout
 from countermand.cli.logs import log_to_stderr
@@ -81,7 +80,7 @@ def _show(answer: Answer, *, as_json: bool, note: str) -> None:
     if as_json:
         say_json(answer.model_dump(mode="json", exclude={"error"}))
         return
-    table = Table.grid(padding=(0, 2))
+    console = stdout()
     for name, where in (
         ("Temporal", f"{answer.endpoints.temporal_host}  namespace {answer.endpoints.namespace}"),
         ("Temporal UI", answer.endpoints.temporal_ui or ""),
@@ -90,9 +89,7 @@ def _show(answer: Answer, *, as_json: bool, note: str) -> None:
         ("Worker", f"task queue {answer.endpoints.task_queue}"),
         ("Logs", answer.logs),
     ):
-        table.add_row(name, where)
-    console = stdout()
-    console.print(table)
+        console.print(f"{name:<12} {where}", soft_wrap=True)
     console.print(note, style="dim", soft_wrap=True)
 
 

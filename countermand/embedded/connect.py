@@ -74,8 +74,9 @@ async def find(folder: Path) -> Lease | None:
     """A lease on the folder's servers, or None if none run. Servers that start or stop are waited for.
 
     Raises:
-        EmbeddedError: The supervisor does not answer.
+        EmbeddedError: The supervisor does not answer, or there can be none.
     """
+    make_folder(folder)
     try:
         async with asyncio.timeout(_DEADLINE):
             while True:
@@ -112,7 +113,6 @@ async def gone(folder: Path) -> None:
 
 async def _start(settings: Settings) -> Lease:
     folder = settings.state_folder
-    make_folder(folder)
     supervisor = _spawn(settings)
     while (lease := await find(folder)) is None:
         code = supervisor.poll()

@@ -71,7 +71,7 @@ def owner(folder: Path) -> int | None:
     """The process id of the supervisor that has the folder (0: not said yet), or None if none has."""
     try:
         lock = (folder / "supervisor.lock").open()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     with lock:
         try:

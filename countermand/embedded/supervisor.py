@@ -100,7 +100,7 @@ class Supervisor:
     async def _run_servers(self, lock: int) -> None:
         watchdog = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "countermand.embedded.watchdog",
-            stdin=asyncio.subprocess.PIPE, process_group=0, pass_fds=[lock],
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, process_group=0, pass_fds=[lock],
         )  # fmt: skip
         try:
             endpoints = await self._start(watchdog.pid)
