@@ -1,5 +1,6 @@
 """Commands that need servers bring them, share them, and leave none behind."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,12 +63,21 @@ async def test_a_worker_ends_cleanly_when_it_is_told_to(shared: Commands, runnin
 
 
 async def test_a_worker_that_waits_for_its_server_ends_when_it_is_told_to(commands: Commands) -> None:
-    elsewhere = replace(commands, environment={"COUNTERMAND_TEMPORAL_HOST": "127.0.0.1:1"})
-    worker = await elsewhere.start("worker")
-    assert worker.stderr is not None
-    worker.terminate()
-    await worker.communicate()
-    assert worker.returncode in {0, -15}
+    asked = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as silent:
+        host, port = silent.sockets[0].getsockname()
+        worker = await replace(commands, environment={"COUNTERMAND_TEMPORAL_HOST": f"{host}:{port}"}).start("worker")
+        await asked.wait()
+        worker.terminate()
+        _, err = await worker.communicate()
+
+    assert (worker.returncode, err) == (0, b"")
 
 
 @pytest.mark.parametrize(
