@@ -19,41 +19,43 @@ class Unreachable(CountermandError):
     """Temporal does not answer, or not to us; the message says where it was looked for."""
 
 
-async def connect(endpoints: Endpoints, *, patience: float = 0.0) -> Client:
+async def connect(endpoints: Endpoints, plugin: CountermandPlugin | None = None, *, patience: float = 0.0) -> Client:
     """A client with ``CountermandPlugin``.
 
     TLS and API key of a server that is not embedded come from the standard ``TEMPORAL_*`` settings: variables, or a
     profile of the TOML file.
 
     Args:
-        endpoints: Where to connect.
+        endpoints: Where Temporal is.
+        plugin: The plugin of a worker, which serves a cache and a feed; a plain one if None.
         patience: Seconds to go on trying, for who may start before its server.
 
     Raises:
         Unreachable: Nothing answers at the address, the key is refused, or the namespace does not exist.
     """
+    try:
+        profile: ClientConnectConfig = {} if endpoints.embedded else ClientConfig.load_client_connect_config()
+    except (ValueError, RuntimeError, OSError) as error:
+        raise Unreachable(f"Temporal's standard settings (TEMPORAL_*) can't be used: {error}") from error
+    plugin = plugin or CountermandPlugin()
     until = asyncio.get_running_loop().time() + patience
     while True:
         try:
-            return await _connect(endpoints)
+            return await _connect(endpoints, plugin, profile)
         except Unreachable:
             if asyncio.get_running_loop().time() >= until:
                 raise
         await asyncio.sleep(_RETRY_AFTER)
 
 
-async def _connect(endpoints: Endpoints) -> Client:
+async def _connect(endpoints: Endpoints, plugin: CountermandPlugin, profile: ClientConnectConfig) -> Client:
     host, namespace = endpoints.temporal_host, endpoints.namespace
-    try:
-        profile: ClientConnectConfig = {} if endpoints.embedded else ClientConfig.load_client_connect_config()
-    except (ValueError, RuntimeError, OSError) as error:
-        raise Unreachable(f"Temporal's standard settings (TEMPORAL_*) can't be used: {error}") from error
     try:
         async with asyncio.timeout(_CONNECT_DEADLINE):
             client = await Client.connect(
                 host,
                 namespace=namespace,
-                plugins=[CountermandPlugin()],
+                plugins=[plugin],
                 tls=profile.get("tls", False),
                 api_key=profile.get("api_key"),
                 rpc_metadata=profile.get("rpc_metadata", {}),

@@ -2,15 +2,20 @@
 
 import asyncio
 import signal
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from countermand.cache.connection import Connection
+from countermand.cache.context import ContextCache
+from countermand.cache.feed import Feed
 from countermand.cli.console import say_json
 from countermand.cli.logs import log_to_stderr
 from countermand.client import connect
 from countermand.embedded import connected
+from countermand.embedded.servers import READY
+from countermand.plugin import CountermandPlugin
 from countermand.settings import Settings
 from countermand.tools.client import providers_at
 from countermand.tools.registry import load_tools
@@ -46,12 +51,15 @@ async def _worker(
 
 async def _serve(settings: Settings, task_queue: str | None, *, as_json: bool) -> None:
     """Serve until cancelled; the worker then lets its tasks end, for a while."""
-    async with connected(settings) as endpoints:
-        client = await connect(endpoints, patience=_PATIENCE)
+    async with AsyncExitStack() as stack:
+        endpoints = await stack.enter_async_context(connected(settings))
         queue = task_queue or endpoints.task_queue
+        redis = await stack.enter_async_context(Connection(endpoints.redis_url))
+        plugin = CountermandPlugin(cache=ContextCache(redis), feed=Feed(redis))
+        client = await connect(endpoints, plugin, patience=_PATIENCE)
         async with providers_at(endpoints.world_url), build_worker(client, task_queue=queue):
             if as_json:
                 say_json({"serving": queue, "temporal_host": endpoints.temporal_host})
             else:
-                print(f"ready: serving {queue} at {endpoints.temporal_host}", flush=True)  # noqa: T201 - for who waits
+                print(f"{READY}serving {queue} at {endpoints.temporal_host}", flush=True)  # noqa: T201 - for who waits
             await asyncio.Event().wait()
