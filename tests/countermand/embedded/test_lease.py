@@ -62,7 +62,8 @@ async def test_a_worker_ends_cleanly_when_it_is_told_to(shared: Commands, runnin
     assert (worker.returncode, err) == (0, b"")
 
 
-async def test_a_worker_that_waits_for_its_server_ends_when_it_is_told_to(commands: Commands) -> None:
+@pytest.mark.usefixtures("running")
+async def test_a_worker_that_waits_for_its_server_ends_when_it_is_told_to(shared: Commands) -> None:
     asked = asyncio.Event()
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -72,7 +73,7 @@ async def test_a_worker_that_waits_for_its_server_ends_when_it_is_told_to(comman
 
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as silent:
         host, port = silent.sockets[0].getsockname()
-        worker = await replace(commands, environment={"COUNTERMAND_TEMPORAL_HOST": f"{host}:{port}"}).start("worker")
+        worker = await replace(shared, environment={"COUNTERMAND_TEMPORAL_HOST": f"{host}:{port}"}).start("worker")
         await asked.wait()
         worker.terminate()
         _, err = await worker.communicate()
