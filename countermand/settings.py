@@ -2,8 +2,9 @@
 
 import os
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -12,12 +13,21 @@ def _state_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "countermand"
 
 
+def _absolute(path: Path) -> Path:
+    """The same folder for every command, wherever it is called."""
+    return path.expanduser().absolute()
+
+
 class Settings(BaseSettings):
     """Where the servers are and how hard to try. Unset addresses mean: start and use the embedded servers."""
 
-    model_config = SettingsConfigDict(env_prefix="COUNTERMAND_", env_file=".env", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="COUNTERMAND_", env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
+    )
 
-    temporal_host: str = Field(default="localhost:7233", description="Temporal's gRPC address, host:port.")
+    temporal_host: str = Field(
+        default="localhost:7233", pattern=r"^[^\s/]+:\d{1,5}$", description="Temporal's gRPC address, host:port."
+    )
     namespace: str = Field(default="production-transactions", description="Temporal namespace.")
     task_queue: str = Field(default="agent-saga-queue", description="Task queue of sagas, sessions and tools.")
     max_activity_retries: int = Field(default=3, ge=1, le=100, description="Attempts of one tool call.")
@@ -27,9 +37,21 @@ class Settings(BaseSettings):
         default="stub", description="stub[:persona], script:PATH, cassette:PATH, or langchain's provider:model."
     )
     tools: str = Field(default="", description="Modules that register tools of one's own, comma separated.")
-    state_folder: Path = Field(default_factory=_state_folder, description="Embedded servers' data and logs.")
+    state_folder: Annotated[Path, AfterValidator(_absolute)] = Field(
+        default_factory=_state_folder, description="Embedded servers' data and logs."
+    )
 
     @property
     def embedded(self) -> bool:
         """Whether no Temporal server was configured, so that the embedded servers are used."""
         return "temporal_host" not in self.model_fields_set
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """Addresses of servers beside Temporal that were set: they win over embedded ones."""
+        return self.model_dump(include=self.model_fields_set & {"redis_url", "world_url"})
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that give another process these settings."""
+        return {f"COUNTERMAND_{name.upper()}": str(getattr(self, name)) for name in self.model_fields_set}

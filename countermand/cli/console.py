@@ -1,12 +1,17 @@
 """What all commands share: exit codes, errors in one line, JSON on standard output."""
 
+from __future__ import annotations
+
 import json
 import sys
+from typing import TYPE_CHECKING
 
-from pydantic import JsonValue
 from rich.console import Console
 
-from countermand.saga.types import SagaState
+if TYPE_CHECKING:  # a command that fails early, or only helps, need not load the engine
+    from pydantic import JsonValue
+
+    from countermand.saga.types import SagaState
 
 COMMITTED = 0
 ERROR = 1
@@ -16,11 +21,7 @@ NEEDS_ATTENTION = 4
 
 EXIT_CODES = "Exit codes: 0 committed or done, 1 error, 2 usage, 3 compensated, 4 needs attention."
 
-_CODES = {
-    SagaState.COMMITTED: COMMITTED,
-    SagaState.COMPENSATED: COMPENSATED,
-    SagaState.NEEDS_ATTENTION: NEEDS_ATTENTION,
-}
+_CODES = {"committed": COMMITTED, "compensated": COMPENSATED, "needs_attention": NEEDS_ATTENTION}
 
 
 class CommandError(Exception):

@@ -6,10 +6,8 @@ import traceback
 from importlib.metadata import version
 
 from cyclopts import App, CycloptsError
-from pydantic import ValidationError
 
 from countermand.cli.console import ERROR, EXIT_CODES, USAGE, CommandError, stderr
-from countermand.saga.errors import CountermandError
 
 INTERRUPTED = 130
 
@@ -35,23 +33,39 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        return _fail(" ".join(str(error).split()), USAGE)
-    except (CommandError, CountermandError) as error:
-        return _fail(str(error), error.code if isinstance(error, CommandError) else ERROR)
-    except ValidationError as error:
-        first = error.errors()[0]
-        return _fail(f"{'.'.join(map(str, first['loc']))}: {first['msg']}, not {first['input']!r}", USAGE)
+        return _fail(str(error), USAGE)
+    except CommandError as error:
+        return _fail(str(error), error.code)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has enough: nothing to tell. What is still unwritten goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ERROR
     except Exception as error:  # noqa: BLE001 - a bug is told in one line, too
-        if os.environ.get("COUNTERMAND_DEBUG"):
-            traceback.print_exc()
-        return _fail(f"{type(error).__name__}: {error} (a bug: COUNTERMAND_DEBUG=1 shows where)", ERROR)
+        return _fail(*_told(error))
     return code if isinstance(code, int) else 0
 
 
+def _told(error: Exception) -> tuple[str, int]:
+    """What to say of an error that a command let pass, and its exit code."""
+    # Loaded now, so that --help and --version are there at once.
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from countermand.saga.errors import CountermandError  # noqa: PLC0415
+
+    if isinstance(error, CountermandError):
+        return str(error), ERROR
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}, not {first['input']!r}", USAGE
+    if os.environ.get("COUNTERMAND_DEBUG"):
+        traceback.print_exception(error)
+    return f"{type(error).__name__}: {error} (a bug: COUNTERMAND_DEBUG=1 shows where)", ERROR
+
+
 def _fail(message: str, code: int) -> int:
-    stderr().print(f"error: {message}", style="red", soft_wrap=True, markup=False)
+    stderr().print(f"error: {' '.join(message.split())}", style="red", soft_wrap=True, markup=False)
     return code
 
 

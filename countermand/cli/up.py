@@ -1,24 +1,28 @@
 """``countermand up`` and ``down``: the embedded servers."""
 
-import asyncio
 import os
 import signal
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.table import Table
 
-from countermand.cli.console import ERROR, CommandError, say_json, stdout
-from countermand.embedded import ended, running
+from countermand.cli.console import CommandError, say_json, stdout
+from countermand.cli.logs import log_to_stderr
+from countermand.embedded.connect import find, gone
+from countermand.embedded.endpoints import Answer
+from countermand.embedded.place import owner
 from countermand.embedded.servers import Ports
-from countermand.embedded.supervisor import Answer, Supervisor
+from countermand.embedded.supervisor import STAY, Supervisor
 from countermand.settings import Settings
 
 up = App(
     name="up",
     help="""Run Temporal, Valkey, the world and a worker until Ctrl-C; other commands find them by themselves.
+
+Where they run already, say where, and have them stay until `countermand down`.
 
 Example: countermand up --ui-port 8233""",
 )
@@ -32,7 +36,7 @@ Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")
 async def _up(
     *,
     ephemeral: Annotated[
-        bool, Parameter(negative="", help="Keep nothing: a state folder that goes at the end.")
+        bool, Parameter(negative="", help="Keep nothing: a state folder of its own that goes at the end.")
     ] = False,
     temporal_port: Port = 0,
     ui_port: Port = 0,
@@ -42,39 +46,41 @@ async def _up(
     while_used: Annotated[bool, Parameter(negative="", show=False)] = False,
 ) -> int:
     settings = Settings()
+    log_to_stderr()
     ports = Ports(temporal=temporal_port, ui=ui_port, redis=redis_port, world=world_port)
-    if ephemeral:
-        with tempfile.TemporaryDirectory(prefix="countermand-") as folder:
-            return await _run(settings.model_copy(update={"state_folder": Path(folder)}), ports, as_json=json_output)
-    there = await running(settings)
-    if there is not None and not while_used:
-        _show(there, as_json=json_output, note=f"They run already, supervised by process {there.pid}.")
-        return 0
-    return await _run(settings, ports, as_json=json_output, while_used=while_used)
+    if not ephemeral:
+        return await _run(settings, ports, as_json=json_output, while_used=while_used, note="Ctrl-C stops them.")
+    with tempfile.TemporaryDirectory(prefix="countermand-") as folder:
+        settings = settings.model_copy(update={"state_folder": Path(folder)})
+        note = f"Ctrl-C stops them. Other commands find them with COUNTERMAND_STATE_FOLDER={folder}"
+        return await _run(settings, ports, as_json=json_output, while_used=False, note=note)
 
 
-async def _run(settings: Settings, ports: Ports, *, as_json: bool, while_used: bool = False) -> int:
-    supervisor = Supervisor(settings, ports, while_used=while_used)
-    serving = asyncio.create_task(supervisor.run())
-    ready = asyncio.create_task(supervisor.wait_ready())
-    await asyncio.wait({serving, ready}, return_when=asyncio.FIRST_COMPLETED)
-    if ready.done():
-        answer = ready.result()
-        if answer.error:
-            await serving
-            raise CommandError(answer.error)
-        _show(answer, as_json=as_json, note=None if while_used else "Ctrl-C stops them.")
-    ready.cancel()
-    return 0 if await serving is not None else ERROR
+async def _run(settings: Settings, ports: Ports, *, as_json: bool, while_used: bool, note: str) -> int:
+    """Run the servers, or say where they run already."""
+
+    def announce(answer: Answer) -> None:
+        _show(answer, as_json=as_json, note=note)
+
+    while (there := await find(settings.state_folder)) is None:
+        if await Supervisor(settings, ports, while_used=while_used, announce=announce).run():
+            return 0
+        # Another command was faster: find it.
+    if not while_used:
+        there.writer.write(STAY)
+        await there.writer.drain()
+        _show(there.answer, as_json=as_json, note=f"They run already, supervised by process {there.answer.pid}.")
+    there.writer.close()
+    return 0
 
 
-def _show(answer: Answer, *, as_json: bool, note: str | None) -> None:
+def _show(answer: Answer, *, as_json: bool, note: str) -> None:
+    if answer.endpoints is None:
+        raise CommandError(answer.error)
     if as_json:
         say_json(answer.model_dump(mode="json", exclude={"error"}))
         return
-    if answer.endpoints is None:
-        raise CommandError(answer.error)
-    table = Table.grid(padding=(0, 2))
+    console = stdout()
     for name, where in (
         ("Temporal", f"{answer.endpoints.temporal_host}  namespace {answer.endpoints.namespace}"),
         ("Temporal UI", answer.endpoints.temporal_ui or ""),
@@ -83,22 +89,20 @@ def _show(answer: Answer, *, as_json: bool, note: str | None) -> None:
         ("Worker", f"task queue {answer.endpoints.task_queue}"),
         ("Logs", answer.logs),
     ):
-        table.add_row(name, where)
-    console = stdout()
-    console.print(table)
-    if note:
-        console.print(note, style="dim")
+        console.print(f"{name:<12} {where}", soft_wrap=True)
+    console.print(note, style="dim", soft_wrap=True)
 
 
 @down.default
 async def _down(*, json_output: Json = False) -> int:
-    settings = Settings()
-    there = await running(settings)
-    if there is not None:
-        os.kill(there.pid, signal.SIGTERM)
-        await ended(settings)
+    folder = Settings().state_folder
+    pid = owner(folder)
+    if pid:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    await gone(folder)
     if json_output:
-        say_json({"stopped": there.pid if there else None})
+        say_json({"stopped": pid})
     else:
-        stdout().print("Stopped." if there else "They did not run.")
+        stdout().print("Stopped." if pid else "They did not run.")
     return 0

@@ -2,8 +2,7 @@
 
 import asyncio
 import signal
-from contextlib import AsyncExitStack
-from pathlib import Path
+from contextlib import AsyncExitStack, suppress
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -12,14 +11,19 @@ from countermand.cache.connection import Connection
 from countermand.cache.context import ContextCache
 from countermand.cache.feed import Feed
 from countermand.cli.console import say_json
+from countermand.cli.logs import log_to_stderr
 from countermand.client import connect
 from countermand.embedded import connected
+from countermand.embedded.servers import READY
 from countermand.plugin import CountermandPlugin
 from countermand.saga.audit.log import AuditLog
 from countermand.settings import Settings
 from countermand.tools.client import providers_at
 from countermand.tools.registry import load_tools
 from countermand.worker import build_worker
+
+_PATIENCE = 30.0
+"""Seconds that a worker waits for its Temporal server: both are often started together."""
 
 worker = App(
     name="worker",
@@ -34,13 +38,20 @@ async def _worker(
     *,
     task_queue: Annotated[str | None, Parameter(help="Serve this task queue instead of the setting's.")] = None,
     json_output: Annotated[bool, Parameter(name="--json", negative="", help="Say that it serves as JSON.")] = False,
-    ready_file: Annotated[Path | None, Parameter(show=False)] = None,
 ) -> int:
     settings = Settings()
+    log_to_stderr()
     load_tools(settings.tools)
-    stop = asyncio.Event()
+    serving = asyncio.create_task(_serve(settings, task_queue, as_json=json_output))
     for sign in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(sign, stop.set)
+        asyncio.get_running_loop().add_signal_handler(sign, serving.cancel)
+    with suppress(asyncio.CancelledError):
+        await serving
+    return 0
+
+
+async def _serve(settings: Settings, task_queue: str | None, *, as_json: bool) -> None:
+    """Serve until cancelled; the worker then lets its tasks end, for a while."""
     async with AsyncExitStack() as stack:
         endpoints = await stack.enter_async_context(connected(settings))
         queue = task_queue or endpoints.task_queue
@@ -48,13 +59,10 @@ async def _worker(
         audit = AuditLog.in_folder(settings.state_folder)
         stack.callback(audit.close)
         plugin = CountermandPlugin(cache=ContextCache(redis), feed=Feed(redis), audit=audit)
-        client = await connect(endpoints, plugin)
+        client = await connect(endpoints, plugin, patience=_PATIENCE)
         async with providers_at(endpoints.world_url), build_worker(client, task_queue=queue):
-            if json_output:
+            if as_json:
                 say_json({"serving": queue, "temporal_host": endpoints.temporal_host})
             else:
-                print(f"serving {queue} at {endpoints.temporal_host}", flush=True)  # noqa: T201 - the command's output
-            if ready_file is not None:
-                ready_file.touch()
-            await stop.wait()
-    return 0
+                print(f"{READY}serving {queue} at {endpoints.temporal_host}", flush=True)  # noqa: T201 - for who waits
+            await asyncio.Event().wait()

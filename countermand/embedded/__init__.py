@@ -1,7 +1,7 @@
 """The servers that development needs, each its own process."""
 
-from countermand.embedded.connect import connected, ended, running
+from countermand.embedded.connect import connected
 from countermand.embedded.endpoints import Endpoints
 from countermand.embedded.errors import EmbeddedError
 
-__all__ = ["EmbeddedError", "Endpoints", "connected", "ended", "running"]
+__all__ = ["EmbeddedError", "Endpoints", "connected"]

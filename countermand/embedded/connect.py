@@ -5,16 +5,35 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from countermand.embedded.endpoints import Endpoints
+from countermand.embedded.endpoints import Answer, Endpoints
 from countermand.embedded.errors import EmbeddedError
-from countermand.embedded.supervisor import Answer, socket_path
+from countermand.embedded.place import make_folder, owner, socket_path
 from countermand.settings import Settings
 
-_DEADLINE = 60.0
-"""Seconds until the servers must be there, a first start on a slow machine included."""
+_DEADLINE = 90.0
+"""Seconds within which a supervisor that starts has its servers, and one that stops is gone."""
+
+_POLL = 0.03
+
+_spawned: list[subprocess.Popen[bytes]] = []
+"""The supervisors that this process has started: they outlive it, and Python complains of children it has forgotten."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """An open connection to a supervisor: as long as it is open, the servers stay.
+
+    Attributes:
+        answer: What the supervisor said.
+        writer: The connection.
+    """
+
+    answer: Answer
+    writer: asyncio.StreamWriter
 
 
 @asynccontextmanager
@@ -32,82 +51,106 @@ async def connected(settings: Settings, *, notify: Callable[[str], None] | None 
         EmbeddedError: They could not be started; the message says what to do.
     """
     if not settings.embedded:
-        yield _configured(settings)
+        yield Endpoints(
+            temporal_host=settings.temporal_host,
+            namespace=settings.namespace,
+            task_queue=settings.task_queue,
+            redis_url=settings.redis_url,
+            world_url=settings.world_url,
+        )
         return
-    lease = await _lease(settings.state_folder)
+    lease = await find(settings.state_folder)
     if lease is None:
         if notify:
             notify("Starting Temporal, Valkey, the world and a worker …")
-        _spawn(settings.state_folder)
-        lease = await _lease(settings.state_folder, deadline=_DEADLINE)
-    if lease is None:
-        raise EmbeddedError(f"the embedded servers did not start: see {settings.state_folder / 'logs'}")
-    answer, writer = lease
+        lease = await _start(settings)
     try:
-        if answer.endpoints is None:
-            raise EmbeddedError(answer.error)
-        chosen = settings.model_dump(include=settings.model_fields_set & set(Endpoints.model_fields))
-        yield answer.endpoints.model_copy(update=chosen)
+        yield _usable(lease.answer, settings)
     finally:
-        writer.close()
+        lease.writer.close()
 
 
-async def running(settings: Settings) -> Answer | None:
-    """What the folder's supervisor says, or None if none runs."""
-    lease = await _lease(settings.state_folder)
-    if lease is None:
-        return None
-    lease[1].close()
-    return lease[0]
+async def find(folder: Path) -> Lease | None:
+    """A lease on the folder's servers, or None if none run. Servers that start or stop are waited for.
 
-
-async def ended(settings: Settings) -> None:
-    """Wait until the folder's supervisor has ended: its socket closes when the last server has."""
+    Raises:
+        EmbeddedError: The supervisor does not answer, or there can be none.
+    """
+    make_folder(folder)
     try:
-        reader, writer = await asyncio.open_unix_connection(socket_path(settings.state_folder))
-    except (FileNotFoundError, ConnectionError):
-        return
-    await reader.read()
-    writer.close()
+        async with asyncio.timeout(_DEADLINE):
+            while True:
+                # It is not there yet, or about to end, or gone without a farewell: the lock tells.
+                with suppress(FileNotFoundError, ConnectionError):
+                    reader, writer = await asyncio.open_unix_connection(socket_path(folder))
+                    if line := await reader.readline():
+                        return Lease(Answer.model_validate_json(line), writer)
+                    writer.close()
+                if owner(folder) is None:
+                    return None
+                await asyncio.sleep(_POLL)
+    except TimeoutError as error:
+        raise EmbeddedError(
+            f"the supervisor of {folder} (process {owner(folder)}) does not answer: end it, see {folder / 'logs'}"
+        ) from error
 
 
-def _configured(settings: Settings) -> Endpoints:
-    return Endpoints(
-        temporal_host=settings.temporal_host,
-        namespace=settings.namespace,
-        task_queue=settings.task_queue,
-        redis_url=settings.redis_url,
-        world_url=settings.world_url,
-    )
+async def gone(folder: Path) -> None:
+    """Wait until the folder's supervisor and its servers are gone.
+
+    Raises:
+        EmbeddedError: They are still there after 90 s.
+    """
+    try:
+        async with asyncio.timeout(_DEADLINE):
+            while True:
+                if owner(folder) is None:
+                    return
+                await asyncio.sleep(_POLL)
+    except TimeoutError as error:
+        raise EmbeddedError(f"the supervisor of {folder} (process {owner(folder)}) does not stop") from error
 
 
-async def _lease(folder: Path, deadline: float = 0.0) -> tuple[Answer, asyncio.StreamWriter] | None:
-    """A connection to the folder's supervisor and its answer, or None if there is none by the deadline."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + deadline
-    while True:
-        try:
-            reader, writer = await asyncio.open_unix_connection(socket_path(folder))
-            line = await reader.readline()
-            if line:
-                return Answer.model_validate_json(line), writer
-            # It was about to end.
-            writer.close()
-        except (FileNotFoundError, ConnectionError):
-            if loop.time() >= until:
-                return None
-        await asyncio.sleep(0.03)
+async def _start(settings: Settings) -> Lease:
+    folder = settings.state_folder
+    supervisor = _spawn(settings)
+    while (lease := await find(folder)) is None:
+        code = supervisor.poll()
+        if code:
+            raise EmbeddedError(f"the embedded servers did not start: see {folder / 'logs' / 'supervisor.log'}")
+        if code == 0:
+            # Another supervisor was faster than ours, and has ended meanwhile.
+            supervisor = _spawn(settings)
+        await asyncio.sleep(_POLL)
+    return lease
 
 
-def _spawn(folder: Path) -> None:
+def _spawn(settings: Settings) -> subprocess.Popen[bytes]:
     """Start a supervisor that ends by itself when no command needs it."""
-    (folder / "logs").mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / "logs" / "supervisor.log").open("ab") as log:
-        subprocess.Popen(
+    with (settings.state_folder / "logs" / "supervisor.log").open("ab") as log:
+        process = subprocess.Popen(
             [sys.executable, "-m", "countermand", "up", "--while-used"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env={**os.environ, "COUNTERMAND_STATE_FOLDER": str(folder)},
+            env={**os.environ, **settings.environment},
         )
+    _spawned.append(process)
+    return process
+
+
+def _usable(answer: Answer, settings: Settings) -> Endpoints:
+    """The endpoints, if they are what the settings ask for."""
+    found = answer.endpoints
+    if found is None:
+        raise EmbeddedError(answer.error)
+    for name, served, asked in (
+        ("namespace", found.namespace, settings.namespace),
+        ("task queue", found.task_queue, settings.task_queue),
+    ):
+        if served != asked:
+            raise EmbeddedError(
+                f"the embedded servers run with the {name} {served}, not {asked}: stop them first (countermand down)"
+            )
+    return found.model_copy(update=settings.chosen)

@@ -1,12 +1,20 @@
-"""Where the servers are."""
-
-import socket
+"""Where the servers are, and what a supervisor tells about them."""
 
 from countermand.saga.types import Frozen
 
 
 class Endpoints(Frozen):
-    """The addresses that a command works with, embedded or configured."""
+    """The addresses that a command works with.
+
+    Attributes:
+        temporal_host: Temporal's gRPC address, host:port.
+        temporal_ui: URL of Temporal's web UI, where it is known.
+        namespace: Temporal namespace.
+        task_queue: Task queue of sagas, sessions and tools.
+        redis_url: The context cache.
+        world_url: The world simulator's base URL.
+        embedded: Whether the Temporal server was started here: it is reached without TLS and key.
+    """
 
     temporal_host: str
     temporal_ui: str | None = None
@@ -14,15 +22,13 @@ class Endpoints(Frozen):
     task_queue: str
     redis_url: str
     world_url: str
+    embedded: bool = False
 
 
-def free_port(asked: int = 0) -> int:
-    """A free loopback port; the asked one if it is free.
+class Answer(Frozen):
+    """What a supervisor tells whoever connects: the endpoints once all servers are healthy, or the error in a line."""
 
-    Raises:
-        OSError: The asked port is taken.
-    """
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", asked))
-        return probe.getsockname()[1]
+    pid: int
+    logs: str
+    endpoints: Endpoints | None = None
+    error: str = ""

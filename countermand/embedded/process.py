@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,12 +14,12 @@ STOP_DEADLINE = 5.0
 """Seconds until a server must be healthy, and until a server that was asked to stop is killed."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Server:
     """How one server is run.
 
     Attributes:
-        name: What it is called in messages and in its log's name.
+        name: What it is called in messages.
         command: Program and arguments.
         healthy: Asks whether it answers; false or an exception mean: not yet.
         log: Where its output goes.
@@ -31,30 +30,29 @@ class Server:
     command: list[str]
     healthy: Callable[[], Awaitable[bool]]
     log: Path
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict[str, str])
     process: asyncio.subprocess.Process | None = None
+    log_start: int = 0
 
-    async def start(self) -> int:
-        """Start it in a process group of its own and wait until it is healthy; answers its process id.
+    async def start(self, group: int) -> None:
+        """Start it in a process group.
 
         Raises:
-            EmbeddedError: The program is missing, or it ended or stayed silent.
+            EmbeddedError: The program is missing.
         """
         with self.log.open("ab") as log:
+            self.log_start = log.tell()
             try:
                 self.process = await asyncio.create_subprocess_exec(
                     *self.command,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env={**os.environ, **self.environment},
-                    start_new_session=True,
+                    env={**_own_environment(), **self.environment},
+                    process_group=group,
                 )
             except FileNotFoundError as error:
-                raise EmbeddedError(
-                    f"{self.name}: {self.command[0]} is not installed: pip install 'countermand[embedded]'"
-                ) from error
-        return self.process.pid
+                raise EmbeddedError(f"{self.name} is not installed: pip install 'countermand[embedded]'") from error
 
     async def wait_healthy(self) -> None:
         """Wait until it answers.
@@ -65,7 +63,8 @@ class Server:
         deadline = asyncio.get_running_loop().time() + START_DEADLINE
         while asyncio.get_running_loop().time() < deadline:
             if self.process is None or self.process.returncode is not None:
-                raise EmbeddedError(f"{self.name} ended at once: {self._last_words()} (its log: {self.log})")
+                last = self.output().strip().splitlines()[-1:] or ["it said nothing"]
+                raise EmbeddedError(f"{self.name} ended at once: {last[0][:300]} (its log: {self.log})")
             with suppress(Exception):
                 if await self.healthy():
                     return
@@ -77,18 +76,21 @@ class Server:
         process = self.process
         if process is None or process.returncode is not None:
             return
-        _signal_group(process.pid, signal.SIGTERM)
+        process.terminate()
         try:
             await asyncio.wait_for(process.wait(), STOP_DEADLINE)
         except TimeoutError:
-            _signal_group(process.pid, signal.SIGKILL)
+            process.kill()
             await process.wait()
 
-    def _last_words(self) -> str:
-        lines = self.log.read_text(errors="replace").strip().splitlines()
-        return lines[-1][:300] if lines else "it said nothing"
+    def output(self) -> str:
+        """What it has said since it was started last."""
+        with self.log.open("rb") as log:
+            log.seek(self.log_start)
+            return log.read().decode(errors="replace")
 
 
-def _signal_group(group: int, sign: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(group, sign)
+def _own_environment() -> dict[str, str]:
+    """Our environment without Temporal's standard settings: those are the address and the keys of another server."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+    return {**own, "TEMPORAL_CONFIG_FILE": os.devnull}

