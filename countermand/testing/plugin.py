@@ -6,13 +6,15 @@ each test's own.
 
 import sys
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
+from countermand.agents.scripted import ScriptStep
 from countermand.plugin import CountermandPlugin
 from countermand.saga.state import SAGA_STATE
 from countermand.testing.env import SagaEnv, replay_all
@@ -69,6 +71,18 @@ async def world(_world_server: WorldUnderTest) -> WorldUnderTest:
     """An empty world."""
     await _world_server.reset()
     return _world_server
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[..., str]:
+    """Writes a script of ``ScriptStep`` and answers the name of the model that plays it: ``script:PATH``."""
+
+    def write(*steps: ScriptStep) -> str:
+        path = tmp_path / f"script-{uuid.uuid4().hex[:8]}.yaml"
+        path.write_text(yaml.safe_dump([step.model_dump(mode="json") for step in steps]), "utf-8")
+        return f"script:{path}"
+
+    return write
 
 
 @pytest.fixture
