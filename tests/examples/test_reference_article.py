@@ -80,7 +80,7 @@ async def test_when_dns_is_declined_the_server_is_terminated_then_the_payment_re
     assert result == {
         "status": "rolled_back",
         "order_id": ORDER,
-        "error": "register_domain: dns.register was declined.",
+        "error": "register_domain: dns.register: declined",
         "compensations_executed": 2,
     }
     assert (await world.done())[-2:] == ["cloud.terminate_cluster", "payments.refund"]

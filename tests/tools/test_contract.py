@@ -20,8 +20,15 @@ from countermand.tools.registry import load_tools
 
 HOST = "shop.example.com"
 
-OURS = [tool for tool in load_tools().values() if tool.forward.__module__.startswith("countermand.tools.")]
-"""Only ours: other tests declare tools of their own in this process."""
+NO_PROVIDER = "countermand.tools.sagas"
+"""Its one tool acts on sagas, and runs inside an activity only; tests/saga/test_revoke.py judges it."""
+
+OURS = [
+    tool
+    for tool in load_tools().values()
+    # Other tests declare tools of their own in this process.
+    if tool.forward.__module__.startswith("countermand.tools.") and tool.forward.__module__ != NO_PROVIDER
+]
 
 
 def _call(name: str) -> ToolCall:

@@ -14,7 +14,6 @@ from datetime import timedelta
 from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from jsonschema import Draft202012Validator  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
-from jsonschema.exceptions import best_match  # pyright: ignore[reportMissingTypeStubs] - see above
 from pydantic import AfterValidator, BaseModel, ConfigDict, RootModel, TypeAdapter, WithJsonSchema
 
 from countermand.saga.errors import ToolDeclarationError, ToolRefused, ToolUnavailable
@@ -174,9 +173,9 @@ def _args_model(tool: Existing) -> type[Args]:
     validator = Draft202012Validator(shown)
 
     def check(value: JsonObject) -> JsonObject:
-        error = best_match(validator.iter_errors(value))
-        if error is not None:
-            raise ValueError(f"{'.'.join(map(str, error.absolute_path)) or 'arguments'}: {error.message}")
+        if errors := list(validator.iter_errors(value)):
+            wrong = (f"{'.'.join(map(str, one.absolute_path)) or 'arguments'}: {one.message}" for one in errors)
+            raise ValueError("; ".join(wrong))
         return value
 
     return RootModel[Annotated[JsonObject, AfterValidator(check), WithJsonSchema(shown)]]

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from fastmcp import Client
-from fastmcp.client.transports import ClientTransport
+from fastmcp.client.transports.base import ClientTransportT
 from mcp.types import TextContent
 from mcp.types import Tool as McpTool
 from pydantic import TypeAdapter
@@ -78,7 +78,7 @@ def _list_tools(server: str, name: str) -> dict[str, McpTool]:
             ) from error
 
 
-def _existing(server: str, client: Client[ClientTransport], tool: McpTool, within: timedelta) -> Existing:
+def _existing(server: str, client: Client[ClientTransportT], tool: McpTool, within: timedelta) -> Existing:
     async def call(args: JsonObject) -> JsonObject:
         async with client:
             answer = await client.call_tool(tool.name, args, timeout=within, raise_on_error=False)

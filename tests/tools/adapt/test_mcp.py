@@ -1,6 +1,5 @@
 """Tools of a real MCP server: checked at registration, then steps and their undos in sagas."""
 
-import uuid
 from collections.abc import AsyncGenerator, Generator
 
 import pytest
@@ -8,7 +7,6 @@ from fastmcp import Client as McpClient
 from pydantic import ValidationError
 from temporalio.client import Client
 
-from countermand.plugin import CountermandPlugin
 from countermand.saga import PlannedStep, SagaState, ToolDeclarationError
 from countermand.saga.types import Compensation, JsonObject, Outcome, ProbeAnswer, Probed, StepReport, ToolCall
 from countermand.testing.contract import check_tool
@@ -16,9 +14,8 @@ from countermand.testing.env import SagaEnv
 from countermand.testing.worlds import WorldUnderTest
 from countermand.tools.adapt import Answer, from_mcp
 from countermand.tools.adapt.existing import Args
-from countermand.tools.client import providers_at
-from countermand.worker import build_worker
 
+from .served import served
 from .shop import Shop, open_shop
 
 REFUSED = PlannedStep(tool="reserve_stock", args={"quote_id": "no-such-quote"})
@@ -38,15 +35,6 @@ def shop(opened: Shop) -> Shop:
     return opened
 
 
-async def env_of(temporal: Client, world: WorldUnderTest) -> AsyncGenerator[SagaEnv]:
-    """A client and a worker that know the tools declared by now."""
-    host = temporal.service_client.config.target_host
-    client = await Client.connect(host, namespace=temporal.namespace, plugins=[CountermandPlugin()])
-    queue = f"adapted-{uuid.uuid4().hex[:12]}"
-    async with providers_at(world.url), build_worker(client, task_queue=queue):
-        yield SagaEnv(client=client, task_queue=queue, world=world)
-
-
 @pytest.fixture
 async def adapted(shop: Shop, temporal_local: Client, world: WorldUnderTest) -> AsyncGenerator[SagaEnv]:
     """The shop's tools are declared, and served."""
@@ -61,7 +49,7 @@ async def adapted(shop: Shop, temporal_local: Client, world: WorldUnderTest) -> 
 
     from_mcp(shop.url, "charge", compensate="refund_charge", fenced=True)
     from_mcp(shop.url, "charge_in_words", compensate="refund_charge", probe=find, fenced=True)
-    async for env in env_of(temporal_local, world):
+    async with served(temporal_local, world) as env:
         yield env
 
 
