@@ -10,7 +10,7 @@ from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 from pydantic import BaseModel
 from typing_extensions import override
 
-from countermand.saga.errors import ToolRefused, ToolUnavailable
+from countermand.saga.errors import ToolError, ToolUnavailable
 from countermand.saga.tool import Tool
 from countermand.saga.types import Effect, Frozen, ProbeAnswer, Probed, ToolCall, Undone
 
@@ -154,7 +154,8 @@ class _Case(Generic[ArgsT, ResultT]):
             return
         try:
             await self.forward(attempt=2)
-        except ToolRefused:
+        except ToolError:
+            # A tool without a probe can't tell its downstream's refusal from an error: the books below can.
             pass
         else:
             self.find(Rule.DO_AFTER_UNDO, "it was answered as if nothing had been undone")

@@ -101,7 +101,7 @@ async def test_a_no_that_the_probe_confirms_is_a_refusal_with_the_servers_words(
 
 
 async def test_an_adapted_tool_keeps_the_contract_where_its_server_does(shop: Shop) -> None:
-    tool = from_mcp(shop.url, "charge", compensate="refund_charge")
+    tool = from_mcp(shop.url, "charge", compensate="refund_charge", fenced=True)
 
     async def sample() -> Args:
         return tool.args.model_validate({"amount": 149})
