@@ -7,6 +7,7 @@ from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
 from countermand.agents.desk import PERSONAS
+from countermand.agents.scripted import ScriptedModel, ScriptInvalid, load_script
 from countermand.agents.stub import StubModel
 from countermand.saga.errors import CountermandError
 
@@ -29,8 +30,8 @@ def check_model_name(name: str) -> None:
     kind, _, rest = name.partition(":")
     if kind == "stub" and (rest or "order") not in PERSONAS:
         raise ModelUnavailable(f"the stub has no persona {rest!r}; it has {', '.join(PERSONAS)}")
-    if kind == "script" and not Path(rest).is_file():
-        raise ModelUnavailable(f"there is no script {rest!r}")
+    if kind == "script":
+        _scripted(name, Path(rest))
     if kind not in {"stub", "script"} and not re.fullmatch(r"[a-z0-9_]+:\S+", name):
         raise ModelUnavailable(f"{name[:80]!r} names no model: use {FORMS}")
 
@@ -45,6 +46,8 @@ def resolve_model(name: str) -> BaseChatModel:
     kind, _, rest = name.partition(":")
     if kind == "stub":
         return StubModel(persona=rest or "order")
+    if kind == "script":
+        return _scripted(name, Path(rest))
     try:
         model: BaseChatModel = init_chat_model(name, timeout=TIMEOUT, max_retries=0)
     except ImportError as error:
@@ -53,3 +56,12 @@ def resolve_model(name: str) -> BaseChatModel:
         # Each provider's client complains of a missing key or an unknown name in its own way.
         raise ModelUnavailable(f"{name}: {' '.join(str(error).split())[:300]}") from error
     return model
+
+
+def _scripted(name: str, path: Path) -> ScriptedModel:
+    if not path.is_file():
+        raise ModelUnavailable(f"there is no script {str(path)!r}")
+    try:
+        return ScriptedModel(steps=load_script(path), source=name)
+    except ScriptInvalid as error:
+        raise ModelUnavailable(str(error)) from error

@@ -3,11 +3,13 @@
 import dataclasses
 from collections.abc import Iterable
 
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.contrib.pydantic import PydanticPayloadConverter, pydantic_data_converter
+from temporalio.converter import DataConverter
 from temporalio.langgraph import LangGraphPlugin
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import WorkflowRunner
+from temporalio.worker import WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+from typing_extensions import override
 
 from countermand.agents.agent_saga import AgentSaga
 from countermand.agents.context import Contexts
@@ -52,7 +54,7 @@ class CountermandPlugin(SimplePlugin):
         thinker = Thinker(Contexts(cache), feed)
         super().__init__(
             "countermand.CountermandPlugin",
-            data_converter=pydantic_data_converter,
+            data_converter=_with_pydantic,
             workflows=[
                 PlannedSaga,
                 AgentSaga,
@@ -72,6 +74,25 @@ class CountermandPlugin(SimplePlugin):
             interceptors=LangGraphPlugin(graphs={GRAPH: build_graph()}).interceptors,
             workflow_runner=_pass_through,
         )
+
+    @override
+    def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
+        client = config.get("client")
+        if client and not issubclass(client.data_converter.payload_converter_class, PydanticPayloadConverter):
+            raise ValueError(
+                "the worker's client can't carry sagas: give CountermandPlugin() to Client.connect(plugins=[...]), "
+                "from which the worker takes it, or connect with temporalio's pydantic_data_converter"
+            )
+        return super().configure_worker(config)
+
+
+def _with_pydantic(converter: DataConverter | None) -> DataConverter:
+    """The client's own converter with pydantic's payloads; its codec, which may encrypt, stays."""
+    if converter is None:
+        return pydantic_data_converter
+    if issubclass(converter.payload_converter_class, PydanticPayloadConverter):
+        return converter
+    return dataclasses.replace(converter, payload_converter_class=PydanticPayloadConverter)
 
 
 def _pass_through(runner: WorkflowRunner | None) -> WorkflowRunner:

