@@ -25,6 +25,8 @@ from countermand.worker import build_worker
 _FAST = [
     "--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000",
     "--dynamic-config-value", "history.timerProcessorMaxPollRPS=2000",
+    # By default a second passes before a pause of 10 ms between two attempts is seen to be over.
+    "--dynamic-config-value", 'history.timerProcessorMaxTimeShift="1ms"',
 ]  # fmt: skip
 
 

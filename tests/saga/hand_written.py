@@ -1,0 +1,2 @@
+from temporalio import workflow
+WORKFLOWS = []
