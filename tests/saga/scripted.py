@@ -50,6 +50,6 @@ class ScriptedSaga:
                     except (Exception, asyncio.CancelledError):
                         if not script.careless:
                             raise
-                return await saga.commit()
         except SagaRolledBack as error:
             return error.report
+        return saga.report()

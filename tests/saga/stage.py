@@ -89,7 +89,11 @@ class Stage:
             await moments.end()
         self.ended.append(saga_id)
         played = Played(report=report, world=await self.world.state(), reached=moments.reached)
-        played.check(script)
+        try:
+            played.check(script)
+        except AssertionError as error:
+            error.add_note(f"{script.model_dump_json()}\n{report.model_dump_json(indent=1)}\n{moments.reached}\n{cancel_at}")
+            raise
         return played
 
     async def replay(self) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import get_args
 
-from hypothesis import given, note
+from hypothesis import given
 from hypothesis import strategies as st
 
 from countermand.saga import SagaState
@@ -59,9 +59,8 @@ def recovers(effort: Effort) -> bool:
 async def test_whatever_happens_every_saga_ends_whole(
     stage: Stage, batch: list[tuple[list[Action], bool, tuple[int, ...]]]
 ) -> None:
-    played = await asyncio.gather(
-        *(stage.play(*actions, careless=careless, cancel_at=at) for actions, careless, at in batch)
-    )
-    for saga in played:
-        note(f"{saga.report.model_dump_json()}\n{saga.reached}")
+    plays = [stage.play(*actions, careless=careless, cancel_at=at) for actions, careless, at in batch]
+    for played in await asyncio.gather(*plays, return_exceptions=True):
+        if isinstance(played, BaseException):
+            raise played
     await stage.replay()
