@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
@@ -83,15 +83,30 @@ def _forward(tool: AnyTool, watcher: Watcher | None) -> Activity:
         call = _this_attempt(step.call)
         async with _watched(watcher, call), _tool_errors(), heartbeats():
             args = tool.args.model_validate(step.args)
-            if call.attempt > 1 and tool.probe:
-                # An earlier attempt may have had its effect without our hearing of it.
-                probed = await tool.probe(call, args)
-                if probed.answer is ProbeAnswer.LANDED and probed.result is not None:
-                    return probed.result.model_dump(mode="json")
-            result = await tool.forward(call, args)
+            result = await (tool.forward(call, args) if call.attempt == 1 else _again(tool, call, args))
             return result.model_dump(mode="json")
 
     return forward
+
+
+async def _again(tool: AnyTool, call: ToolCall, args: BaseModel) -> BaseModel:
+    """Another attempt: an earlier one may have had its effect without our hearing of it, or be under way still."""
+    if tool.probe:
+        try:
+            probed = await tool.probe(call, args)
+        except ToolRefused as error:
+            # The question was refused, not the call.
+            raise ToolUnavailable(f"whether an earlier attempt landed can't be asked: {error}") from error
+        if probed.answer is ProbeAnswer.LANDED and probed.result is not None:
+            return probed.result
+    try:
+        return await tool.forward(call, args)
+    except ToolRefused as error:
+        info = activity.info()
+        timed_out_in = min(HEARTBEAT_TIMEOUT, info.start_to_close_timeout or HEARTBEAT_TIMEOUT)
+        if info.started_time - info.scheduled_time < timed_out_in:
+            raise
+        raise ToolUnavailable(f"refused ({error}), but an earlier attempt may be under way") from error
 
 
 def _undo(tool: AnyTool, watcher: Watcher | None) -> Activity:

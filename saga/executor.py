@@ -155,7 +155,7 @@ class Saga:
             step.result = await call_forward(step, max_attempts=self._options.max_attempts)
             step.outcome = Outcome.DONE
         except ActivityError as error:
-            await self._settle(step, error, began_ago=(workflow.now() - began).total_seconds())
+            await self._settle(step, error, began_ago=workflow.now() - began)
         except asyncio.CancelledError:
             step.fail(Outcome.UNKNOWN, CauseKind.CANCELLED, "cancelled while it ran")
         except Exception as error:  # noqa: BLE001 - a bug must fail the saga, not retry the workflow task for ever
@@ -168,7 +168,7 @@ class Saga:
                 await step.task
         return self._failed is None and not self._stopping and all(step.outcome is Outcome.DONE for step in steps)
 
-    async def _settle(self, step: Step, error: ActivityError, began_ago: float) -> None:
+    async def _settle(self, step: Step, error: ActivityError, began_ago: timedelta) -> None:
         """Find out what a call that failed came to, and what follows for the saga."""
         reason = error.cause
         if isinstance(reason, ApplicationError) and reason.type == REFUSED:
@@ -183,8 +183,9 @@ class Saga:
         if step.tool.effect is Effect.READ:
             step.outcome = Outcome.REFUSED
         elif not self._stopping:
-            may_run = isinstance(reason, ActivityTimeout) or began_ago >= HEARTBEAT_TIMEOUT.total_seconds()
-            await self._ask(step, may_run=may_run)
+            # Long enough for an earlier attempt to have timed out: it may run still, whatever ended the last one.
+            long = began_ago >= min(HEARTBEAT_TIMEOUT, step.tool.policy.start_to_close)
+            await self._ask(step, may_run=long or isinstance(reason, ActivityTimeout))
         if step.outcome is Outcome.DONE or self._stopping:
             return
         if step.tool.on_failure == "rollback":

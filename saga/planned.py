@@ -52,9 +52,10 @@ class PlannedSaga:
                     for step in steps:
                         saga.launch(step)
                     await asyncio.gather(*(saga.finish(step) for step in steps))
-                return await saga.commit()
         except SagaRolledBack as error:
             return error.report
+        # Not from within: where a saga that was cancelled behind its pivot commits, the block ends without a value.
+        return saga.report()
 
 
 def _tool_of(step: PlannedStep) -> AnyTool:

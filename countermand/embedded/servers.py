@@ -22,8 +22,14 @@ from countermand.saga.janitor import schedule_janitor
 from countermand.saga.types import Frozen, SagaOptions
 from countermand.settings import Settings
 
-_LIMIT = "2000"
-"""The history service polls its queues 20 times a second a shard by default; a saga is many short tasks in one."""
+PROMPT = (
+    # By default the history service looks at its queues 20 times a second a shard; a saga is many short tasks in one.
+    "--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000",
+    "--dynamic-config-value", "history.timerProcessorMaxPollRPS=2000",
+    # By default a second passes before a pause of milliseconds between two attempts is seen to be over.
+    "--dynamic-config-value", 'history.timerProcessorMaxTimeShift="1ms"',
+)  # fmt: skip
+"""Settings of Temporal's dev server without which a saga mostly waits for timers."""
 
 RETENTION = timedelta(days=7)
 """The history is the ledger that recovery reads: it bounds how late a lost saga can be recovered."""

@@ -9,13 +9,9 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from countermand.embedded.errors import EmbeddedError
+from countermand.embedded.servers import PROMPT
 from countermand.plugin import CountermandPlugin
 from countermand.saga.state import SAGA_STATE
-
-_FAST = [
-    "--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000",
-    "--dynamic-config-value", "history.timerProcessorMaxPollRPS=2000",
-]  # fmt: skip
 
 
 @asynccontextmanager
@@ -27,7 +23,7 @@ async def temporal_local(plugin: CountermandPlugin | None = None) -> AsyncGenera
     """
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=_program("temporal"),
-        dev_server_extra_args=_FAST,
+        dev_server_extra_args=[*PROMPT],
         search_attributes=[SAGA_STATE],
         plugins=[plugin or CountermandPlugin()],
     ) as env:

@@ -1,0 +1,143 @@
+"""A stage for scripted sagas: a Temporal server, a worker with the tests' workflows, and the world."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+from temporalio.client import Client, WorkflowHandle
+from temporalio.worker import Replayer, Worker
+
+from countermand.plugin import CountermandPlugin
+from countermand.saga import SagaReport
+from countermand.testing.worlds import WorldUnderTest
+from countermand.tools.client import providers_at
+from tests.saga import hand_written
+from tests.saga.judge import Judge
+from tests.saga.moments import Act, watching
+from tests.saga.scripted import Do, Script, ScriptedSaga, UndoTo
+from tests.saga.troubled import Effort, Trouble
+
+WORKFLOWS = [ScriptedSaga, *hand_written.WORKFLOWS]
+
+_HEARTBEATS = timedelta(seconds=0.2)
+
+Call = tuple[str, Effort]
+Action = Call | tuple[Call, ...] | UndoTo
+
+
+def call(
+    tool: str,
+    *forward: Trouble,
+    undo: tuple[Trouble, ...] = (),
+    probe: tuple[Trouble, ...] = (),
+) -> Call:
+    """A step of a script, and the trouble that its calls meet, attempt by attempt."""
+    return tool, Effort(forward=forward, undo=undo, probe=probe)
+
+
+@dataclass(frozen=True)
+class Played(Judge):
+    """A saga that was played to its end; ``reached`` are its moments."""
+
+    reached: list[str]
+
+    @property
+    def undone(self) -> list[int]:
+        """The steps whose undo had an effect, in the order in which the world saw it."""
+        return sorted(self.rows("undo"), key=lambda no: self.rows("undo")[no].seq)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where scripted sagas are played; each is judged by the invariants, and its history replayed uncached."""
+
+    client: Client
+    task_queue: str
+    world: WorldUnderTest
+    ended: list[str] = field(default_factory=list)
+
+    def script(self, *actions: Action, careless: bool = False) -> Script:
+        """A script of these actions; calls in one tuple run side by side."""
+        return Script(actions=tuple(map(_action, actions)), careless=careless)
+
+    async def play(
+        self,
+        *actions: Action,
+        careless: bool = False,
+        cancel_at: tuple[str | int, ...] = (),
+        acts: dict[str, Act] | None = None,
+    ) -> Played:
+        """Play a script to its end, cancelling its workflow at some moments."""
+        return await self.play_script(self.script(*actions, careless=careless), cancel_at=cancel_at, acts=acts)
+
+    async def play_script(
+        self, script: Script, *, cancel_at: tuple[str | int, ...] = (), acts: dict[str, Act] | None = None
+    ) -> Played:
+        """As ``play``."""
+        saga_id = f"saga-{uuid.uuid4().hex[:12]}"
+        handle = self.client.get_workflow_handle_for(ScriptedSaga.run, saga_id)
+        planned: dict[str | int, Act] = dict.fromkeys(cancel_at, partial(_cancel, handle))
+        with watching(saga_id, {**planned, **(acts or {})}) as moments:
+            await self.client.start_workflow(ScriptedSaga.run, script, id=saga_id, task_queue=self.task_queue)
+            try:
+                report = await asyncio.wait_for(handle.result(), 8)
+            except BaseException:
+                import sys
+
+                sys.path.insert(0, "/tmp")
+                import dbg
+
+                await dbg.dump(self.client, saga_id)
+                print(moments.reached, file=sys.stderr)
+                raise
+            await moments.end()
+        self.ended.append(saga_id)
+        played = Played(report=report, world=await self.world.state(), reached=moments.reached)
+        try:
+            played.check(script)
+        except AssertionError as error:
+            error.add_note(
+                f"{script.model_dump_json()}\n{report.model_dump_json(indent=1)}\n{moments.reached}\n{cancel_at}"
+            )
+            raise
+        return played
+
+    async def replay(self) -> None:
+        """Replay the histories of all that ended here since the last time, with no workflow cached."""
+        replayer = Replayer(workflows=WORKFLOWS, plugins=[CountermandPlugin()])
+        while self.ended:
+            history = await self.client.get_workflow_handle(self.ended.pop()).fetch_history()
+            await replayer.replay_workflow(history)
+
+
+@asynccontextmanager
+async def staged(client: Client, world: WorldUnderTest) -> AsyncGenerator[Stage]:
+    """A stage on a server; afterwards the histories are replayed."""
+    queue = f"stage-{uuid.uuid4().hex[:12]}"
+    stage = Stage(client, queue, world)
+    worker = Worker(
+        client,
+        task_queue=queue,
+        workflows=WORKFLOWS,
+        max_heartbeat_throttle_interval=_HEARTBEATS,
+        default_heartbeat_throttle_interval=_HEARTBEATS,
+    )
+    async with providers_at(world.url), worker:
+        yield stage
+    await stage.replay()
+
+
+def _action(action: Action) -> Do | UndoTo:
+    if isinstance(action, UndoTo):
+        return action
+    first = action[0]
+    calls = ((first, action[1]),) if isinstance(first, str) else action
+    return Do(steps=tuple((name, effort.model_dump(mode="json")) for name, effort in calls))
+
+
+async def _cancel(handle: WorkflowHandle[ScriptedSaga, SagaReport]) -> None:
+    await handle.cancel(reason="changed my mind")
