@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
 from typing import TypeVar, cast
 
 from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, WorkflowAlreadyStartedError
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, REFUSED, UNAVAILABLE
@@ -140,6 +141,9 @@ class Saga:
         if step.irreversible and not await self._all_done(running):
             step.fail(Outcome.REFUSED, CauseKind.REFUSED, "not run, since a step beside it was not done")
             return
+        if was_reset(f"step {step.no}") and not await self._still_stand(step.no):
+            step.fail(Outcome.REFUSED, CauseKind.TERMINATED, "not run, since the steps before it do not stand")
+            return
         began = workflow.now()
         try:
             step.result = await call_forward(step, max_attempts=self._options.max_attempts)
@@ -157,6 +161,16 @@ class Saga:
             if step.task is not None:
                 await step.task
         return self._failed is None and not self._stopping and all(step.outcome is Outcome.DONE for step in steps)
+
+    async def _still_stand(self, step_no: int) -> bool:
+        """Whether what was done before a step stands: an earlier run of a workflow that was reset may have undone it."""
+        for step in self.steps[: step_no - 1]:
+            done = step.may_stand and step.outcome is Outcome.DONE
+            if done and await call_probe(step) is ProbeAnswer.NOT_LANDED:
+                message = f"{step.tool.name} was undone before the workflow was reset"
+                self._failed = self._failed or Cause(kind=CauseKind.TERMINATED, step_no=step.no, message=message)
+                return False
+        return True
 
     async def _settle(self, step: Step, error: ActivityError, began_ago: float) -> None:
         """Find out what a call that failed came to, and what follows for the saga."""
@@ -225,6 +239,8 @@ class Saga:
             if step.task is not None:
                 await asyncio.shield(step.task)
         if self.state is not SagaState.COMMITTED:
+            if was_reset("commit"):
+                await self._still_stand(len(self.steps) + 1)
             self._check_open()
             self._enter(SagaState.COMMITTED)
         return self.report()
@@ -263,12 +279,14 @@ class Saga:
         if self.state is SagaState.NEEDS_ATTENTION:
             # Whoever waits for the saga is answered at once; what it left is held until a person decides it.
             left = tuple(step.recorded() for step in self.steps)
-            await workflow.start_child_workflow(
-                ResidualsWorkflow.run,
-                ResidualsInput(saga_id=self.id, cause=self.cause, steps=left, options=self._options),
-                id=f"{RESIDUALS}{self.id}",
-                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-            )
+            # They may be held already, where this run was reset or recovers another.
+            with suppress(WorkflowAlreadyStartedError):
+                await workflow.start_child_workflow(
+                    ResidualsWorkflow.run,
+                    ResidualsInput(saga_id=self.id, cause=self.cause, steps=left, options=self._options),
+                    id=f"{RESIDUALS}{self.id}",
+                    parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+                )
 
     async def _roll_back(self) -> None:
         await self._stop(self.steps)
@@ -331,6 +349,17 @@ class Saga:
     def _enter(self, state: SagaState) -> None:
         self.state = state
         show_state(self._options, state)
+
+
+def was_reset(point: str) -> bool:
+    """Whether the workflow comes to this point for the first time, in a run that a reset made.
+
+    Replay of what an earlier run recorded, or of this run elsewhere, must not decide it anew: the patch's marker is
+    the record.
+    """
+    info = workflow.info()
+    reset = info.run_id != info.original_execution_run_id
+    return (reset or workflow.unsafe.is_replaying()) and workflow.patched(f"reset: {point}")
 
 
 async def uninterrupted(task: asyncio.Future[None]) -> None:

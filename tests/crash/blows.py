@@ -1,17 +1,14 @@
 """The blows: what strikes an order that is held. Each proves that it struck."""
 
-import uuid
 from collections.abc import Awaitable, Callable
 
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import EventType
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import WorkflowExecutionStatus
 
 from countermand.testing.waiting import until
 from tests.crash.cases import Blow
 from tests.crash.holding import Held, NotHeld, described
 from tests.crash.stage import Stage, passed
+from tests.saga.resetting import reset, reset_points
 
 
 async def strike_all(stage: Stage, blow: Blow, seconds: float) -> None:
@@ -78,31 +75,6 @@ async def _time_out(stage: Stage, held: Held) -> None:
 
 async def _reset(stage: Stage, held: Held) -> None:
     """Reset the held workflow to one of its workflow tasks, drawn."""
-    points, run = await reset_points(stage, held.workflow_id)
-    new = await reset(stage, held.workflow_id, run, held.draw.choice(points))
+    points, run = await reset_points(stage.client, held.workflow_id)
+    new = await reset(stage.client, held.workflow_id, run, held.draw.choice(points))
     assert new != run
-
-
-async def reset_points(stage: Stage, workflow_id: str) -> tuple[list[int], str]:
-    """The events that a workflow's newest run can be reset to, and that run's id."""
-    history = await stage.client.get_workflow_handle(workflow_id).fetch_history()
-    points = [
-        event.event_id
-        for event in history.events
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
-    ]
-    return points, history.run_id
-
-
-async def reset(stage: Stage, workflow_id: str, run_id: str, event_id: int) -> str:
-    """Reset a run of a workflow; answers the new run's id."""
-    answer = await stage.client.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace=stage.client.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
-            reason="a blow",
-            workflow_task_finish_event_id=event_id,
-            request_id=str(uuid.uuid4()),
-        )
-    )
-    return answer.run_id
