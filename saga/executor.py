@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
 from typing import TypeVar, cast
 
 from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, WorkflowAlreadyStartedError
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, REFUSED, UNAVAILABLE
@@ -16,6 +17,7 @@ from countermand.saga.errors import SagaFailed, ToolRefused, ToolUnavailable
 from countermand.saga.journal import Journal
 from countermand.saga.ledger import Step
 from countermand.saga.names import RESIDUALS
+from countermand.saga.resets import was_reset
 from countermand.saga.residuals import ResidualsInput, ResidualsWorkflow
 from countermand.saga.state import SAGA_STATE, show_state
 from countermand.saga.tasks import uninterrupted
@@ -150,6 +152,9 @@ class Saga:
         if step.irreversible and not await self._all_done(running):
             step.fail(Outcome.REFUSED, CauseKind.REFUSED, "not run, since a step beside it was not done")
             return
+        if was_reset(f"step {step.no}") and not await self._still_stand(step.no):
+            step.fail(Outcome.REFUSED, CauseKind.TERMINATED, "not run, since the steps before it do not stand")
+            return
         began = workflow.now()
         try:
             step.result = await call_forward(step, max_attempts=self._options.max_attempts)
@@ -167,6 +172,16 @@ class Saga:
             if step.task is not None:
                 await step.task
         return self._failed is None and not self._stopping and all(step.outcome is Outcome.DONE for step in steps)
+
+    async def _still_stand(self, step_no: int) -> bool:
+        """Whether what was done before a step stands: a run that was reset away may have undone it."""
+        for step in self.steps[: step_no - 1]:
+            done = step.may_stand and step.outcome is Outcome.DONE
+            if done and await call_probe(step) is ProbeAnswer.NOT_LANDED:
+                message = f"{step.tool.name} was undone before the workflow was reset"
+                self._failed = self._failed or Cause(kind=CauseKind.TERMINATED, step_no=step.no, message=message)
+                return False
+        return True
 
     async def _settle(self, step: Step, error: ActivityError, began_ago: timedelta) -> None:
         """Find out what a call that failed came to, and what follows for the saga."""
@@ -236,6 +251,8 @@ class Saga:
             if step.task is not None:
                 await asyncio.shield(step.task)
         if self.state is not SagaState.COMMITTED:
+            if was_reset("commit"):
+                await self._still_stand(len(self.steps) + 1)
             self._check_open()
             self._enter(SagaState.COMMITTED)
             await self._hand_over()
@@ -276,12 +293,14 @@ class Saga:
         if self.state is SagaState.NEEDS_ATTENTION:
             # Whoever waits for the saga is answered at once; what it left is held until a person decides it.
             left = tuple(step.recorded() for step in self.steps)
-            await workflow.start_child_workflow(
-                ResidualsWorkflow.run,
-                ResidualsInput(saga_id=self.id, cause=self.cause, steps=left, options=self._options),
-                id=f"{RESIDUALS}{self.id}",
-                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-            )
+            # They may be held already, where this run was reset or recovers another.
+            with suppress(WorkflowAlreadyStartedError):
+                await workflow.start_child_workflow(
+                    ResidualsWorkflow.run,
+                    ResidualsInput(saga_id=self.id, cause=self.cause, steps=left, options=self._options),
+                    id=f"{RESIDUALS}{self.id}",
+                    parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+                )
 
     async def _hand_over(self) -> None:
         for step in self.steps:

@@ -29,8 +29,11 @@ ResultT = TypeVar("ResultT", bound=BaseModel)
 ANSWER_WITHIN = timedelta(seconds=5)
 """How long a provider may take to answer; less than a tool's start-to-close, so that the tool can still say so."""
 
-_IN_USE_PAUSE = timedelta(seconds=0.5)
-"""The pause before a key that is in use is tried again; the provider names none."""
+_IN_USE_PAUSE = timedelta(seconds=2)
+"""The pause before a key that is in use is tried again; the provider names none.
+
+An undo's five attempts so outlast a call that its own caller would have waited for.
+"""
 
 _worlds: list[httpx.AsyncClient] = []
 """The providers in use, the last one is called; of the whole process, since activities run in tasks of their own."""

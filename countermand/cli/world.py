@@ -94,6 +94,7 @@ async def add(
     *,
     operation: str,
     kind: str,
+    key: str | None = None,
     effect: Literal["before", "after"] = "before",
     nth: int | None = None,
     times: int | None = None,
@@ -111,6 +112,7 @@ async def add(
     Args:
         operation: Where: ``provider.verb``, see ``countermand world operations``.
         kind: What: http_NNN, hang, slow, drop, reset or decline.
+        key: Strike only calls under this idempotency key.
         effect: Whether the call fails before its effect, or has it and then the answer is spoilt.
         nth: Strike at the n-th call from now.
         times: Strike that many times at most.
@@ -127,6 +129,7 @@ async def add(
         wanted = FaultRequest(
             operation=operation,
             kind=kind,
+            key=key,
             effect=effect,
             nth=nth,
             times=times,

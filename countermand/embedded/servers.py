@@ -93,8 +93,7 @@ def temporal(settings: Settings, ports: Ports, folder: Path) -> Server:
         "--namespace", settings.namespace, "--search-attribute", "SagaState=Keyword",
         "--db-filename", str(folder / "temporal.db"),
         "--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal",
-        "--dynamic-config-value", f"history.transferProcessorMaxPollRPS={_LIMIT}",
-        "--dynamic-config-value", f"history.timerProcessorMaxPollRPS={_LIMIT}",
+        *PROMPT,
         # Else it asks its maker for the newest version, over the network.
         "--dynamic-config-value", "frontend.enableServerVersionCheck=false",
     ]  # fmt: skip

@@ -43,15 +43,18 @@ class WorldUnderTest:
         return [entry.operation for entry in await self.ledger()]
 
     async def fault(self, operation: str, kind: str, **how: JsonValue) -> Fault:
-        """Break an operation; ``how`` is effect, nth, times, probability, seed, delay_s, retry_after_s."""
+        """Break an operation; ``how`` is key, effect, nth, times, probability, seed, delay_s, retry_after_s."""
         return Fault.model_validate_json(
             await self._call("POST", "/faults", {"operation": operation, "kind": kind, **how})
         )
 
     async def fired(self, fault: Fault) -> int:
         """How often a fault struck."""
-        listed = await self._call("GET", "/faults")
-        return sum(one.fired for one in _FAULTS.validate_json(listed) if one.id == fault.id)
+        return sum(one.fired for one in await self.faults() if one.id == fault.id)
+
+    async def faults(self) -> list[Fault]:
+        """All faults that are set, with how often each struck."""
+        return _FAULTS.validate_json(await self._call("GET", "/faults"))
 
     async def clear_faults(self) -> None:
         """Mend everything."""

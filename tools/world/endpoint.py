@@ -42,7 +42,7 @@ class Endpoint:
             return await self._answer(request, body, key)
 
     async def _answer(self, request: Request, body: BaseModel, key: str) -> Response:
-        fault = self._simulation.next_fault(self._operation.name)
+        fault = self._simulation.next_fault(self._operation.name, key)
         if fault is None:
             return _response(self._simulation.execute(self._operation, key, body))
         if fault.kind in WIRE_KINDS:

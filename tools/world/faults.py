@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from countermand.tools.world.database import Base
@@ -32,10 +32,12 @@ class FaultRequest(Frozen):
 
     It is due at the ``nth`` matching call after it was set (each, if not given), fires at most ``times`` times (once if
     ``nth`` is given), and of the calls at which it is due it takes the share ``probability``, drawn from ``seed``.
-    ``before``: the call has no effect. ``after``: it has its effect, and the answer is spoilt.
+    ``before``: the call has no effect. ``after``: it has its effect, and the answer is spoilt. With a ``key``, only
+    calls under that idempotency key match.
     """
 
     operation: str
+    key: str | None = Field(default=None, max_length=255)
     kind: Annotated[str, AfterValidator(_check_kind)]
     effect: Literal["before", "after"] = "before"
     nth: int | None = Field(default=None, ge=1)
@@ -78,6 +80,7 @@ class FaultRow(Base, kw_only=True):
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True, init=False)
     operation: Mapped[str] = mapped_column(index=True)
+    key: Mapped[str | None]
     kind: Mapped[str]
     effect: Mapped[str]
     nth: Mapped[int | None]
@@ -116,10 +119,11 @@ def operations(session: Session) -> set[str]:
     return set(session.scalars(select(FaultRow.operation)))
 
 
-def due(session: Session, operation: str) -> Fault | None:
-    """The fault that this call to an operation meets: the oldest that is due. All of them count the call."""
+def due(session: Session, operation: str, key: str) -> Fault | None:
+    """The fault that this call to an operation meets: the oldest that is due. All that match count the call."""
     met: FaultRow | None = None
-    for row in session.scalars(select(FaultRow).where(FaultRow.operation == operation).order_by(FaultRow.id)):
+    matching = (FaultRow.operation == operation, or_(FaultRow.key.is_(None), FaultRow.key == key))
+    for row in session.scalars(select(FaultRow).where(*matching).order_by(FaultRow.id)):
         row.seen += 1
         if met is None and _is_due(row):
             row.fired += 1

@@ -68,12 +68,12 @@ class Simulation:
         finally:
             del self._in_flight[name]
 
-    def next_fault(self, operation: str) -> Fault | None:
+    def next_fault(self, operation: str, key: str) -> Fault | None:
         """The fault that this call meets; counted for good, whatever becomes of the call."""
         if operation not in self._faulty:
             return None
         with self._sessions.begin() as session:
-            return faults.due(session, operation)
+            return faults.due(session, operation, key)
 
     @contextmanager
     def changing_faults(self) -> Generator[Call]:

@@ -1,0 +1,129 @@
+"""The crash matrix's cases: where an order is held, and what then happens to it."""
+
+import zlib
+from collections.abc import Iterator
+from enum import StrEnum
+
+from countermand.saga.types import Frozen
+
+
+class Phase(StrEnum):
+    """What the order is doing when it is held."""
+
+    FORWARD = "forward"
+    UNDO = "undo"
+    RECOVERY = "recovery"
+
+
+class Moment(StrEnum):
+    """Where in a call it is held: before its effect, after it but before the acknowledgement, or between two tries.
+
+    ``BETWEEN`` is between workflow tasks: no call runs, and Temporal waits to schedule the next attempt.
+    """
+
+    BEFORE = "before"
+    AFTER = "after"
+    BETWEEN = "between"
+
+
+class Blow(StrEnum):
+    """What happens to the held order."""
+
+    KILL_WORKER = "SIGKILL of the worker"
+    STOP_WORKER = "SIGSTOP and SIGCONT of the worker"
+    KILL_ALL = "SIGKILL of everything"
+    RESTART_TEMPORAL = "restart of Temporal"
+    CUT_TEMPORAL = "worker cut off Temporal"
+    CUT_WORLD = "worker cut off the world"
+    CANCEL = "cancel"
+    TERMINATE = "terminate"
+    RESET = "reset"
+    TIME_OUT = "time-out"
+
+
+UNSHARED = {Blow.CANCEL, Blow.TERMINATE, Blow.RESET, Blow.TIME_OUT}
+"""Blows that strike one order; the others strike all that runs."""
+
+OPERATIONS: dict[int, tuple[str, str | None]] = {
+    2: ("inventory.reserve", "inventory.release"),
+    3: ("payments.authorize", "payments.void"),
+    4: ("cloud.create_cluster", "cloud.terminate_cluster"),
+    5: ("cloud.create_load_balancer", "cloud.delete_load_balancer"),
+    6: ("cloud.create_load_balancer", "cloud.delete_load_balancer"),
+    7: ("dns.register", "dns.unregister"),
+    8: ("payments.capture", "payments.refund"),
+    9: ("mail.send", None),
+}
+"""The order plan's steps that have an effect: the world's operation, and that of its undo."""
+
+CAPTURE, MAIL = 8, 9
+
+
+class Case(Frozen):
+    """One case: a blow that strikes an order while it is held at a point of a step."""
+
+    plan: str
+    step: int
+    phase: Phase
+    moment: Moment
+    blow: Blow
+
+    @property
+    def point(self) -> str:
+        """Where the order is held."""
+        call = {Phase.FORWARD: "", Phase.UNDO: "undo, ", Phase.RECOVERY: "undo in recovery, "}[self.phase]
+        moment = {
+            Moment.BEFORE: "before the effect",
+            Moment.AFTER: "after the effect and before the acknowledgement",
+            Moment.BETWEEN: "between workflow tasks",
+        }[self.moment]
+        return call + moment
+
+    @property
+    def name(self) -> str:
+        """What the case is called in the journal."""
+        return f"{self.plan}, step {self.step}, {self.point}, {self.blow}"
+
+    def seed(self, attempt: int) -> int:
+        """The seed of the case's draws; another one each time that the case is tried."""
+        return zlib.crc32(f"{self.name} {attempt}".encode())
+
+    @property
+    def operation(self) -> str:
+        """The world's operation at which the order is held."""
+        forward, undo = OPERATIONS[self.step]
+        return forward if self.phase is Phase.FORWARD else undo or ""
+
+    @property
+    def activity(self) -> str:
+        """The id of the Temporal activity that is pending while the order is held."""
+        return str(self.step) if self.phase is Phase.FORWARD else f"{self.step}:undo"
+
+
+def all_cases() -> list[Case]:
+    """Every case there is, in a fixed order."""
+    return list(_cases())
+
+
+def few_cases() -> list[Case]:
+    """A representative part: every blow, point and step, in different company."""
+    cases = all_cases()
+    chosen: list[Case] = []
+    for number, blow in enumerate(Blow):
+        mine = [case for case in cases if case.blow is blow]
+        # A stride that shares no factor with the counts of steps and moments walks through all of them.
+        chosen += [mine[(number + place * 23) % len(mine)] for place in range(3)]
+    return chosen
+
+
+def _cases() -> Iterator[Case]:
+    for blow in Blow:
+        for phase in Phase:
+            if phase is Phase.RECOVERY and blow is Blow.TIME_OUT:
+                # A recovery has no time-out of its own.
+                continue
+            for step, (_, undo) in OPERATIONS.items():
+                if undo is None and phase is not Phase.FORWARD:
+                    continue
+                for moment in Moment:
+                    yield Case(plan="order", step=step, phase=phase, moment=moment, blow=blow)

@@ -1,0 +1,196 @@
+"""A saga that is terminated after any event of its history, or reset to any, ends net zero or committed exactly once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+import pytest
+from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
+from temporalio.service import RPCError
+
+from countermand.saga import Plan, PlannedSaga, PlannedStep, SagaReport, SagaState
+from countermand.saga.janitor import SweepInput, recover, sweep
+from countermand.saga.names import RECOVER
+from countermand.saga.recovery import RecoverySaga
+from countermand.saga.types import Outcome
+from countermand.testing.env import SagaEnv
+from countermand.testing.waiting import until
+from tests.saga.orders import AUTHORIZE, CAPTURE, EFFECTS, QUOTE, order_plan
+from tests.saga.resetting import reset, reset_points
+
+Handle = WorkflowHandle[PlannedSaga, SagaReport]
+Begin = Callable[[SagaEnv], Awaitable[Handle]]
+
+LATE_S = 0.4
+"""How long a slow call takes; its effect comes at the end."""
+
+
+async def begin_committed(env: SagaEnv) -> Handle:
+    saga_id = env.new_id("order")
+    plan = Plan(steps=order_plan(f"{saga_id}.example.dev"))
+    return await env.client.start_workflow(PlannedSaga.run, plan, id=saga_id, task_queue=env.task_queue)
+
+
+async def begin_compensated(env: SagaEnv) -> Handle:
+    saga_id = env.new_id("order")
+    await env.world.fault("payments.capture", "decline", key=f"{saga_id}:{CAPTURE}")
+    plan = Plan(steps=order_plan(f"{saga_id}.example.dev"))
+    return await env.client.start_workflow(PlannedSaga.run, plan, id=saga_id, task_queue=env.task_queue)
+
+
+async def begin_cancelled(env: SagaEnv) -> Handle:
+    handle = await begin_committed(env)
+    await events_reached(handle, 30)
+    await handle.cancel()
+    return handle
+
+
+async def events_reached(handle: Handle, index: int) -> None:
+    """Wait until the history has so many events, or the workflow is closed."""
+    async for event in handle.fetch_history_events(wait_new_event=True):
+        if event.event_id >= index:
+            return
+
+
+async def end_of(env: SagaEnv, saga_id: str) -> SagaState:
+    """Recover a saga if it needs it, and answer how it ended."""
+    handle = env.client.get_workflow_handle_for(PlannedSaga.run, saga_id)
+    if (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED:
+        return (await handle.result()).state
+    if not await recover(env.client, saga_id):
+        # Nothing was scheduled yet, so nothing is in the ledger.
+        return SagaState.COMPENSATED
+    return (await env.client.get_workflow_handle_for(RecoverySaga.run, f"{RECOVER}{saga_id}").result()).state
+
+
+async def terminated_after(env: SagaEnv, begin: Begin, index: int) -> tuple[str, SagaState]:
+    handle = await begin(env)
+    await events_reached(handle, index)
+    try:
+        await handle.terminate(f"after event {index}")
+    except RPCError:
+        # It was closed by then: index is the last.
+        await handle.result()
+    return handle.id, await end_of(env, handle.id)
+
+
+async def judge(env: SagaEnv, ends: Iterable[tuple[str, SagaState]]) -> None:
+    """Late attempts are waited out; then the world's ledger says what stands."""
+    after = asyncio.get_running_loop().time() + LATE_S + 0.2
+
+    async def late() -> bool:
+        return asyncio.get_running_loop().time() > after
+
+    await until(late)
+    state = await env.world.state()
+    for saga_id, end in ends:
+        standing = sorted(effect.kind for effect in state.standing if effect.key.startswith(f"{saga_id}:"))
+        assert standing == (sorted(EFFECTS) if end is SagaState.COMMITTED else []), (saga_id, end)
+        assert end in {SagaState.COMMITTED, SagaState.COMPENSATED}
+        keys = [entry.key for entry in state.ledger if entry.key and entry.key.startswith(f"{saga_id}:")]
+        assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize(
+    ("begin", "first"),
+    [(begin_committed, 1), (begin_compensated, 1), (begin_cancelled, 30)],
+    ids=["committed", "compensated", "cancelled"],
+)
+async def test_terminated_after_any_event_it_ends_net_zero_or_committed(
+    saga_env: SagaEnv, begin: Begin, first: int, full: bool
+) -> None:
+    whole = await begin(saga_env)
+    await whole.result()
+    last = len((await whole.fetch_history()).events)
+    # Calls that are slow now and then are in flight when the workflow goes, and land after it.
+    for number, operation in enumerate(("inventory.reserve", "payments.authorize", "dns.register", "payments.capture")):
+        await saga_env.world.fault(operation, "slow", delay_s=LATE_S, probability=0.4, seed=number)
+    one_at_a_time = asyncio.Semaphore(6)
+
+    async def tried(index: int) -> tuple[str, SagaState]:
+        async with one_at_a_time:
+            return await terminated_after(saga_env, begin, index)
+
+    indexes = range(first, last + 1, 1 if full else 9)
+    await judge(saga_env, await asyncio.gather(*(tried(index) for index in indexes)))
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        (begin_committed, SagaState.COMMITTED),
+        (begin_compensated, SagaState.COMPENSATED),
+        (begin_cancelled, SagaState.COMPENSATED),
+    ],
+    ids=["committed", "compensated", "cancelled"],
+)
+async def test_reset_to_any_workflow_task_it_ends_as_before(
+    saga_env: SagaEnv, begin: Begin, end: SagaState, full: bool
+) -> None:
+    handle = await begin(saga_env)
+    assert (await handle.result()).state is end
+    # The card that was declined would be taken now; what was undone must not be taken for standing.
+    await saga_env.world.clear_faults()
+    points, run_id = await reset_points(saga_env.client, handle.id)
+
+    for point in points if full else points[:: len(points) // 4]:
+        new = await reset(saga_env.client, handle.id, run_id, point)
+        report = await saga_env.client.get_workflow_handle_for(PlannedSaga.run, handle.id, run_id=new).result()
+
+        assert report.state is end, f"reset to event {point}"
+        await judge(saga_env, [(handle.id, end)])
+
+
+async def test_the_run_that_a_reset_left_is_not_recovered_beside_the_live_one(saga_env: SagaEnv) -> None:
+    fault = await saga_env.world.fault("dns.register", "slow", delay_s=2, times=2)
+    handle = await begin_committed(saga_env)
+    await until(lambda: saga_env.world.fired(fault))
+    points, run_id = await reset_points(saga_env.client, handle.id)
+    new = await reset(saga_env.client, handle.id, run_id, points[-1])
+
+    async def listed() -> bool:
+        return (await sweep(saga_env.client, SweepInput(saga_id=handle.id))).examined > 0
+
+    await until(listed)
+    assert not await recover(saga_env.client, handle.id)
+
+    report = await saga_env.client.get_workflow_handle_for(PlannedSaga.run, handle.id, run_id=new).result()
+    assert report.state is SagaState.COMMITTED
+    assert all(step.outcome is Outcome.DONE for step in report.steps)
+    await judge(saga_env, [(handle.id, report.state)])
+    assert not await recover(saga_env.client, handle.id)
+
+
+async def test_recoveries_raced_by_two_janitors_refund_once(saga_env: SagaEnv, full: bool) -> None:
+    plan = (
+        *order_plan()[:AUTHORIZE],
+        PlannedStep(tool="capture_payment", results={"payment_id": (AUTHORIZE, "payment_id")}),
+        PlannedStep(tool="provision_cluster", results={"quote_id": (QUOTE, "quote_id")}),
+    )
+    sagas = 1000 if full else 50
+    await saga_env.world.seed(stock={"medium": sagas})
+    # Refused with a pause: nothing is in flight while the workflow waits for its next attempt.
+    fault = await saga_env.world.fault("cloud.create_cluster", "http_429", retry_after_s=3600)
+    handles = [await saga_env.start_plan(*plan) for _ in range(sagas)]
+
+    async def all_wait() -> bool:
+        return await saga_env.world.fired(fault) == sagas
+
+    await until(all_wait, deadline=300)
+    await asyncio.gather(*(handle.terminate("all at once") for handle in handles))
+    await saga_env.world.clear_faults()
+    lost = {handle.id for handle in handles}
+    started: list[str] = []
+
+    async def swept() -> bool:
+        for one in await asyncio.gather(*(sweep(saga_env.client, SweepInput()) for _ in range(2))):
+            started.extend(lost.intersection(one.recovered))
+        return len(started) >= sagas
+
+    await until(swept, deadline=300)
+    for saga_id in lost:
+        recovery = saga_env.client.get_workflow_handle_for(RecoverySaga.run, f"{RECOVER}{saga_id}")
+        assert (await recovery.result()).state is SagaState.COMPENSATED
+
+    assert sorted(started) == sorted(lost)
+    assert (await saga_env.world.done()).count("payments.refund") == sagas
+    assert await saga_env.world.standing() == []
