@@ -12,7 +12,7 @@ from countermand.saga.types import Frozen
 
 
 class TurnResult(Frozen):
-    """What a turn came to. ``messages`` are the turn's own, whole: the next model call accepts them."""
+    """What a turn came to. ``messages`` follow on the customer's own; the next model call accepts them."""
 
     session: str | None
     turn: int
@@ -51,7 +51,7 @@ class AgentSaga:
             messages += [refusal(call, "the transaction was rolled back") for call in unanswered(messages)]
             messages.append(AIMessage(_rolled_back(report)))
         text = messages[-1].text or f"The transaction is {report.state}."
-        return TurnResult(session=request.session, turn=request.turn, text=text, saga=report, messages=messages)
+        return TurnResult(session=request.session, turn=request.turn, text=text, saga=report, messages=messages[1:])
 
 
 def _rolled_back(report: SagaReport) -> str:

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from enum import StrEnum
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from pydantic import Field, JsonValue
 from temporalio import workflow
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
@@ -232,7 +232,7 @@ class ChatSession:
             # Terminated from outside: recovery undoes it; the conversation goes on without it.
             workflow.logger.warning("turn %s ended without an answer: %s", saga_id, error)
             return
-        self._append(result.messages)
+        self._append([HumanMessage(request.text), *result.messages])
 
     def _append(self, messages: list[AnyMessage]) -> None:
         self._turns.append(messages)

@@ -1,13 +1,16 @@
 """The stub: a deterministic chat model that runs the order desk without a language model."""
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages import ToolCall as ModelCall
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from typing_extensions import override
@@ -48,3 +51,22 @@ class StubModel(BaseChatModel):
             for number, (name, args) in enumerate(reply.calls, start=1)
         ]
         return ChatResult(generations=[ChatGeneration(message=AIMessage(content=reply.text, tool_calls=calls))])
+
+    @override
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        message = self._generate(messages).generations[0].message
+        for piece in re.findall(r"\s*\S+\s*", message.text):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+        calls = message.tool_calls if isinstance(message, AIMessage) else []
+        chunks = [
+            tool_call_chunk(name=call["name"], args=json.dumps(call["args"]), id=call["id"], index=number)
+            for number, call in enumerate(calls)
+        ]
+        if chunks:
+            yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=chunks))

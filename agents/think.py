@@ -91,11 +91,12 @@ class Thinker:
             return await model.ainvoke(messages)
         whole: BaseMessageChunk | None = None
         async for chunk in model.astream(messages):
-            if not isinstance(chunk, AIMessageChunk):
-                return chunk
-            whole = chunk if whole is None else whole + chunk
             if chunk.text:
                 await self._feed.append(ref.session, TEXT, {"saga": _saga_id(), "text": chunk.text})
+            if not isinstance(chunk, AIMessageChunk):
+                # A model that can't stream gives its whole answer at once.
+                return chunk
+            whole = chunk if whole is None else whole + chunk
         return cast("AIMessage", message_chunk_to_message(whole)) if whole is not None else AIMessage("")
 
 
