@@ -62,7 +62,6 @@ class Saga:
         self._options = options or SagaOptions()
         self._session = session
         self._failed: Cause | None = None
-        self._stopping = False
         self._undos = max((step.undo_no or 0 for step in self.steps), default=0)
         self._closing: asyncio.Task[None] | None = None
         if self._options.visibility and workflow.info().typed_search_attributes.get(SAGA_STATE) is None:
@@ -89,8 +88,7 @@ class Saga:
     def launch(self, step: Step) -> None:
         """Run a registered step in a task of the saga's own; raises as ``register`` does."""
         self._check_open()
-        running = [other for other in self.steps if other.task is not None and not other.task.done()]
-        step.task = asyncio.create_task(self._perform(step, running), name=step.call.key)
+        step.task = asyncio.create_task(self._perform(step), name=step.call.key)
 
     async def finish(self, step: Step) -> BaseModel:
         """Wait for a started step and answer its result. Cancelling the waiter does not touch the step.
@@ -143,13 +141,13 @@ class Saga:
         if self._failed is not None:
             raise SagaFailed(self._failed)
 
-    async def _perform(self, step: Step, running: list[Step]) -> None:
+    async def _perform(self, step: Step) -> None:
         """Run a step to its outcome; never raises, since the outcome is in the ledger."""
-        await self._run_forward(step, running)
+        await self._run_forward(step)
         self.journal.came_to(step)
 
-    async def _run_forward(self, step: Step, running: list[Step]) -> None:
-        if step.irreversible and not await self._all_done(running):
+    async def _run_forward(self, step: Step) -> None:
+        if step.irreversible and not await self._all_done_beside(step):
             step.fail(Outcome.REFUSED, CauseKind.REFUSED, "not run, since a step beside it was not done")
             return
         if was_reset(f"step {step.no}") and not await self._still_stand(step.no):
@@ -157,21 +155,28 @@ class Saga:
             return
         began = workflow.now()
         try:
-            step.result = await call_forward(step, max_attempts=self._options.max_attempts)
-            step.outcome = Outcome.DONE
-        except ActivityError as error:
-            await self._settle(step, error, began_ago=workflow.now() - began)
+            try:
+                step.result = await call_forward(step, max_attempts=self._options.max_attempts)
+                step.outcome = Outcome.DONE
+            except ActivityError as error:
+                await self._settle(step, error, began_ago=workflow.now() - began)
         except asyncio.CancelledError:
             step.fail(Outcome.UNKNOWN, CauseKind.CANCELLED, "cancelled while it ran")
         except Exception as error:  # noqa: BLE001 - a bug must fail the saga, not retry the workflow task for ever
             step.fail(Outcome.UNKNOWN, CauseKind.BUG, f"{type(error).__name__}: {error}")
             self._failed = self._failed or step.failure
 
-    async def _all_done(self, steps: list[Step]) -> bool:
-        for step in steps:
-            if step.task is not None:
-                await step.task
-        return self._failed is None and not self._stopping and all(step.outcome is Outcome.DONE for step in steps)
+    async def _all_done_beside(self, step: Step) -> bool:
+        """Wait for all that runs beside an irreversible step, but for irreversible ones that wait in turn for it."""
+        beside = [
+            other
+            for other in self.steps
+            if other.task is not None and not other.task.done() and not (other.irreversible and other.no >= step.no)
+        ]
+        for other in beside:
+            if other.task is not None:
+                await other.task
+        return self._failed is None and not step.stopped and all(other.outcome is Outcome.DONE for other in beside)
 
     async def _still_stand(self, step_no: int) -> bool:
         """Whether what was done before a step stands: a run that was reset away may have undone it."""
@@ -197,16 +202,17 @@ class Saga:
             step.fail(Outcome.UNKNOWN, CauseKind.UNKNOWN, str(reason or error))
         if step.tool.effect is Effect.READ:
             step.outcome = Outcome.REFUSED
-        elif not self._stopping:
+        elif not step.stopped:
             # Long enough for an earlier attempt to have timed out: it may run still, whatever ended the last one.
             long = began_ago >= min(HEARTBEAT_TIMEOUT, step.tool.policy.start_to_close)
             await self._ask(step, may_run=long or isinstance(reason, ActivityTimeout))
-        if step.outcome is Outcome.DONE or self._stopping:
+        if step.outcome is Outcome.DONE or step.stopped:
             return
-        if step.tool.on_failure == "rollback":
-            self._failed = self._failed or step.failure
-        elif step.outcome is Outcome.UNKNOWN and step.tool.undo is not None:
+        rolls_back = step.tool.on_failure == "rollback"
+        if not rolls_back and step.outcome is Outcome.UNKNOWN and step.tool.undo is not None:
             await self._undo(step)
+        if rolls_back or (step.outcome is Outcome.UNKNOWN and step.may_stand):
+            self._failed = self._failed or step.failure
 
     async def _ask(self, step: Step, *, may_run: bool) -> None:
         """Ask the probe about a call without a result.
@@ -233,9 +239,12 @@ class Saga:
         """Undo all steps after ``step_no`` in reverse order, and go on from there; nothing interrupts it.
 
         Raises:
+            ToolRefused: An irreversible step ran, or runs: there is no way back from it.
             SagaFailed: An undo failed, or the saga takes no steps any more.
         """
         self._check_open()
+        if any(step.irreversible and step.task and step.outcome is not Outcome.REFUSED for step in self.steps):
+            raise ToolRefused("a step that can't be undone has run: there is no way back, only forward")
         await uninterrupted(asyncio.create_task(self._undo_after(step_no)))
         if any(step.compensation is Compensation.FAILED for step in self.steps):
             self._failed = Cause(kind=CauseKind.UNKNOWN, message=f"the undo back to step {step_no} failed")
@@ -250,6 +259,8 @@ class Saga:
         for step in self.steps:
             if step.task is not None:
                 await asyncio.shield(step.task)
+            elif step.outcome is None:
+                step.refuse("it was never launched")
         if self.state is not SagaState.COMMITTED:
             if was_reset("commit"):
                 await self._still_stand(len(self.steps) + 1)
@@ -328,9 +339,9 @@ class Saga:
 
     async def _stop(self, steps: list[Step]) -> None:
         """Cancel and await every task of these steps; an irreversible call in flight is left to end by itself."""
-        self._stopping = True
         running = [step for step in steps if step.task is not None and not step.task.done()]
         for step in running:
+            step.stopped = True
             if step.task is not None and not step.irreversible:
                 step.task.cancel()
         for step in running:
@@ -348,7 +359,6 @@ class Saga:
             step.compensation = Compensation.PENDING
         for step in reversed(standing):
             await self._undo(step)
-        self._stopping = False
 
     async def _undo(self, step: Step) -> None:
         if step.undo_no is None:

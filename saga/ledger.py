@@ -23,7 +23,7 @@ from countermand.saga.types import (
 
 @dataclass(eq=False)
 class Step:
-    """One tool call: what was asked, what came of it, and how far its undo is."""
+    """One tool call: what was asked, what came of it, and how far its undo is. ``stopped``: it is to be undone."""
 
     tool: AnyTool
     call: ToolCall
@@ -34,6 +34,7 @@ class Step:
     compensation: Compensation = Compensation.NONE
     undo_no: int | None = None
     undo_error: str = ""
+    stopped: bool = False
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     @classmethod

@@ -1,6 +1,7 @@
 """``PlannedSaga``: a fixed plan, no LLM, as one saga."""
 
 import asyncio
+from collections.abc import Collection
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 from temporalio import workflow
@@ -9,7 +10,7 @@ from countermand.saga.errors import SagaFailed, SagaRolledBack
 from countermand.saga.ledger import Step
 from countermand.saga.tool import AnyTool, declared
 from countermand.saga.transaction import transaction
-from countermand.saga.types import Cause, CauseKind, Frozen, JsonObject, SagaOptions, SagaReport
+from countermand.saga.types import Cause, CauseKind, Effect, Frozen, SagaOptions, SagaReport
 
 
 class PlannedStep(Frozen):
@@ -45,6 +46,7 @@ class PlannedSaga:
         try:
             async with transaction(plan.options) as saga:
                 tools = [[_tool_of(step) for step in group] for group in plan.groups()]
+                _check(plan.groups(), tools)
                 for group, its_tools in zip(plan.groups(), tools, strict=True):
                     done = saga.steps.copy()
                     args = [_args(step, tool, done) for step, tool in zip(group, its_tools, strict=True)]
@@ -65,24 +67,54 @@ def _tool_of(step: PlannedStep) -> AnyTool:
     return tool
 
 
+def _check(groups: list[tuple[PlannedStep, ...]], tools: list[list[AnyTool]]) -> None:
+    """Refuse, before the first effect, a plan that can't be carried out to its end.
+
+    Raises:
+        SagaFailed: The message names the step's tool, the field and the reason.
+    """
+    before: list[AnyTool] = []
+    for group, its_tools in zip(groups, tools, strict=True):
+        for step, tool in zip(group, its_tools, strict=True):
+            pivot = next((other for other in before if other.effect is Effect.IRREVERSIBLE), None)
+            if pivot is not None and tool.effect is Effect.COMPENSABLE:
+                raise _invalid(f"the plan calls {tool.name} after {pivot.name}, which can't be undone: put that last")
+            for source in step.results.values():
+                for step_no, name in source if isinstance(source, list) else [source]:
+                    if not 1 <= step_no <= len(before) or name not in _fields(before[step_no - 1]):
+                        raise _invalid(
+                            f"the plan's call of {tool.name} takes {name!r} from step {step_no}, "
+                            "which has no such result before"
+                        )
+            _validated(tool, step.args, filled_later=step.results)
+        before += its_tools
+
+
+def _fields(tool: AnyTool) -> set[str]:
+    return {*tool.result.model_fields, *tool.result.model_computed_fields}
+
+
 def _args(step: PlannedStep, tool: AnyTool, done: list[Step]) -> BaseModel:
     """A step's arguments, filled from earlier results and validated."""
     filled: dict[str, JsonValue] = dict(step.args)
     for name, source in step.results.items():
         filled[name] = [_result(done, *one) for one in source] if isinstance(source, list) else _result(done, *source)
+    _validated(tool, filled)
+    return tool.args.model_validate(filled)
+
+
+def _validated(tool: AnyTool, args: dict[str, JsonValue], filled_later: Collection[str] = ()) -> None:
     try:
-        return tool.args.model_validate(filled)
+        tool.args.model_validate(args)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "arguments"
-        raise _invalid(f"the plan's call of {tool.name}: {where}: {first['msg']}") from error
+        for one in error.errors():
+            if not one["loc"] or one["loc"][0] not in filled_later:
+                where = ".".join(str(part) for part in one["loc"]) or "arguments"
+                raise _invalid(f"the plan's call of {tool.name}: {where}: {one['msg']}") from error
 
 
 def _result(done: list[Step], step_no: int, name: str) -> JsonValue:
-    result: JsonObject | None = done[step_no - 1].result if 1 <= step_no <= len(done) else None
-    if result is None or name not in result:
-        raise _invalid(f"the plan takes {name!r} from step {step_no}, which has no such result before")
-    return result[name]
+    return (done[step_no - 1].result or {})[name]
 
 
 def _invalid(message: str) -> SagaFailed:

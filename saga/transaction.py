@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 
 from countermand.saga.errors import SagaFailed, SagaRolledBack, ToolRefused, ToolUnavailable
 from countermand.saga.executor import Saga
@@ -21,9 +22,15 @@ async def transaction(options: SagaOptions | None = None, *, session: str | None
     Raises:
         SagaRolledBack: The saga did not commit; ``report`` has its ledger. After a cancel too, so that the workflow
             can end normally and say what was undone.
+        ApplicationError: The workflow had a saga already.
     """
     if workflow.get_query_handler("status") is not None:
-        raise RuntimeError("a workflow has one saga: start another workflow for the second transaction")
+        # Temporal's own kind of error: any other would retry the workflow task for ever.
+        raise ApplicationError(
+            "a workflow has one saga: start another workflow for the second transaction",
+            type="SecondTransaction",
+            non_retryable=True,
+        )
     saga = Saga(options, session=session)
     workflow.set_query_handler("status", saga.report)
     try:
@@ -43,7 +50,8 @@ async def transaction(options: SagaOptions | None = None, *, session: str | None
     except (ToolRefused, ToolUnavailable) as error:
         failures = [step.failure for step in saga.steps if step.failure is not None]
         await _end(saga, failures[-1] if failures else Cause(kind=CauseKind.REFUSED, message=str(error)), error)
-    except Exception as error:  # noqa: BLE001 - any but Temporal's own would retry the workflow task for ever
+    except (Exception, workflow.ContinueAsNewError) as error:
+        # Any but Temporal's own would retry the workflow task for ever; and a saga never continues as new.
         workflow.logger.exception("the saga is rolled back because of a bug")
         await _end(saga, Cause(kind=CauseKind.BUG, message=f"{type(error).__name__}: {error}"), error)
 

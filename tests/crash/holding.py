@@ -1,9 +1,9 @@
 """Holding an order at a point of a step: the world does not answer there, and Temporal says that the call is pending."""
 
-from random import Random
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from random import Random
 
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus

@@ -16,7 +16,7 @@ from countermand.saga import SagaReport
 from countermand.testing.worlds import WorldUnderTest
 from countermand.tools.client import providers_at
 from tests.saga import hand_written
-from tests.saga.judge import Judge
+from tests.saga.judge import ENDS_WITHIN, Judge
 from tests.saga.moments import Act, watching
 from tests.saga.scripted import Do, Script, ScriptedSaga, UndoTo
 from tests.saga.troubled import Effort, Trouble
@@ -58,7 +58,7 @@ class Stage:
     client: Client
     task_queue: str
     world: WorldUnderTest
-    ended: list[str] = field(default_factory=list)
+    started: list[str] = field(default_factory=list)
 
     def script(self, *actions: Action, careless: bool = False) -> Script:
         """A script of these actions; calls in one tuple run side by side."""
@@ -78,39 +78,49 @@ class Stage:
         self, script: Script, *, cancel_at: tuple[str | int, ...] = (), acts: dict[str, Act] | None = None
     ) -> Played:
         """As ``play``."""
-        saga_id = f"saga-{uuid.uuid4().hex[:12]}"
-        handle = self.client.get_workflow_handle_for(ScriptedSaga.run, saga_id)
-        planned: dict[str | int, Act] = dict.fromkeys(cancel_at, partial(_cancel, handle))
+        return await self._play(ScriptedSaga, script, judged_as=script, cancel_at=cancel_at, acts=acts)
+
+    async def play_workflow(self, hand_written: type, *args: object) -> Played:
+        """Run a hand-written workflow that answers with its saga's report."""
+        return await self._play(hand_written, *args, judged_as=Script(actions=(), careless=True))
+
+    async def start(self, hand_written: type) -> WorkflowHandle[object, object]:
+        """Start a hand-written workflow that answers otherwise."""
+        saga_id = self._new_id()
+        return await self.client.start_workflow(hand_written.__name__, id=saga_id, task_queue=self.task_queue)
+
+    async def _play(
+        self,
+        workflow: type,
+        *args: object,
+        judged_as: Script,
+        cancel_at: tuple[str | int, ...] = (),
+        acts: dict[str, Act] | None = None,
+    ) -> Played:
+        saga_id = self._new_id()
+        handle = self.client.get_workflow_handle(saga_id, result_type=SagaReport)
+        planned: dict[str | int, Act] = dict.fromkeys(cancel_at, partial(handle.cancel, reason="changed my mind"))
         with watching(saga_id, {**planned, **(acts or {})}) as moments:
-            await self.client.start_workflow(ScriptedSaga.run, script, id=saga_id, task_queue=self.task_queue)
-            try:
-                report = await asyncio.wait_for(handle.result(), 8)
-            except BaseException:
-                import sys
-
-                sys.path.insert(0, "/tmp")
-                import dbg
-
-                await dbg.dump(self.client, saga_id)
-                print(moments.reached, file=sys.stderr)
-                raise
+            await self.client.start_workflow(workflow.__name__, args=args, id=saga_id, task_queue=self.task_queue)
+            report = await asyncio.wait_for(handle.result(), ENDS_WITHIN)
             await moments.end()
-        self.ended.append(saga_id)
         played = Played(report=report, world=await self.world.state(), reached=moments.reached)
         try:
-            played.check(script)
+            played.check(judged_as)
         except AssertionError as error:
-            error.add_note(
-                f"{script.model_dump_json()}\n{report.model_dump_json(indent=1)}\n{moments.reached}\n{cancel_at}"
-            )
+            error.add_note(f"{report.model_dump_json(indent=1)}\n{moments.reached}\ncancelled at {cancel_at}")
             raise
         return played
 
+    def _new_id(self) -> str:
+        self.started.append(f"saga-{uuid.uuid4().hex[:12]}")
+        return self.started[-1]
+
     async def replay(self) -> None:
-        """Replay the histories of all that ended here since the last time, with no workflow cached."""
+        """Replay the histories of all that was started here since the last time, with no workflow cached."""
         replayer = Replayer(workflows=WORKFLOWS, plugins=[CountermandPlugin()])
-        while self.ended:
-            history = await self.client.get_workflow_handle(self.ended.pop()).fetch_history()
+        while self.started:
+            history = await self.client.get_workflow_handle(self.started.pop()).fetch_history()
             await replayer.replay_workflow(history)
 
 
@@ -137,7 +147,3 @@ def _action(action: Action) -> Do | UndoTo:
     first = action[0]
     calls = ((first, action[1]),) if isinstance(first, str) else action
     return Do(steps=tuple((name, effort.model_dump(mode="json")) for name, effort in calls))
-
-
-async def _cancel(handle: WorkflowHandle[ScriptedSaga, SagaReport]) -> None:
-    await handle.cancel(reason="changed my mind")
