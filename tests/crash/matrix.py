@@ -1,10 +1,10 @@
 """Running the matrix: batches of cases whose blow is the same, each order held at a point of its own."""
 
 import asyncio
-from random import Random
 import uuid
 from collections.abc import AsyncGenerator, Iterable
 from itertools import groupby
+from random import Random
 
 from countermand.saga.types import Frozen, SagaState
 from countermand.testing.waiting import until
