@@ -163,7 +163,7 @@ class Saga:
         return self._failed is None and not self._stopping and all(step.outcome is Outcome.DONE for step in steps)
 
     async def _still_stand(self, step_no: int) -> bool:
-        """Whether what was done before a step stands: an earlier run of a workflow that was reset may have undone it."""
+        """Whether what was done before a step stands: a run before the workflow was reset may have undone it."""
         for step in self.steps[: step_no - 1]:
             done = step.may_stand and step.outcome is Outcome.DONE
             if done and await call_probe(step) is ProbeAnswer.NOT_LANDED:
