@@ -53,7 +53,7 @@ async def call_probe(step: Step) -> ProbeAnswer:
 async def call_undo(step: Step, *, again: int = 0) -> Undone:
     """Run the compensation; its activity id is ``step:<n>:undo``, its key ends so too. Raises ``ActivityError``."""
     policy = step.tool.undo_policy
-    call = step.call.model_copy(update={"key": f"{step.call.step_key}:undo"})
+    call = step.call.model_copy(update={"key": step.undo_key})
     return await workflow.execute_activity(
         step.tool.undo_name or step.tool.name,
         UndoInput(tool=step.tool.name, call=call, args=step.args, result=step.result),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from pydantic import Field
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import ActivityTaskScheduledEventAttributes as Scheduled
@@ -36,6 +37,7 @@ class RecordedStep(Frozen):
     ended: datetime | None = None
     undo_started: datetime | None = None
     undo_ended: datetime | None = None
+    failed_undo: datetime | None = Field(default=None, description="When an undo was done that failed afterwards.")
     message: str = ""
 
     @property
@@ -87,7 +89,7 @@ def merged(runs: Iterable[list[RecordedStep]]) -> list[RecordedStep]:
 
 def _united(one: RecordedStep, other: RecordedStep) -> RecordedStep:
     forward = other if one.outcome is Outcome.UNKNOWN else one
-    undo = other if _undo_known(other) > _undo_known(one) else one
+    undo = max(one, other, key=_undo_known)
     return _change(
         forward,
         started=min(filter(None, (one.started, other.started)), default=None),
@@ -98,9 +100,10 @@ def _united(one: RecordedStep, other: RecordedStep) -> RecordedStep:
     )
 
 
-def _undo_known(step: RecordedStep) -> int:
+def _undo_known(step: RecordedStep) -> tuple[int, float]:
+    """How much is known of an undo; of two that were done the later counts, since the earlier failed afterwards."""
     order = (Compensation.NONE, Compensation.PENDING, Compensation.FAILED, Compensation.NOOP, Compensation.DONE)
-    return order.index(step.compensation)
+    return order.index(step.compensation), step.undo_ended.timestamp() if step.undo_ended else 0.0
 
 
 def _ending(event: HistoryEvent) -> int | None:

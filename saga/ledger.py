@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Self
 
 from pydantic import BaseModel
@@ -35,6 +36,7 @@ class Step:
     undo_no: int | None = None
     undo_error: str = ""
     stopped: bool = False
+    failed_undo: datetime | None = None
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     @classmethod
@@ -49,6 +51,7 @@ class Step:
             compensation=recorded.compensation,
             undo_no=recorded.undo_no,
             undo_error=recorded.message,
+            failed_undo=recorded.failed_undo,
         )
 
     def recorded(self) -> RecordedStep:
@@ -62,12 +65,19 @@ class Step:
             compensation=self.compensation,
             undo_no=self.undo_no,
             message=self.undo_error,
+            failed_undo=self.failed_undo,
         )
 
     @property
     def no(self) -> int:
         """The step's number, from 1."""
         return self.call.step_no
+
+    @property
+    def undo_key(self) -> str:
+        """The compensation's idempotency key; a new one where an earlier undo was done and failed afterwards."""
+        key = f"{self.call.step_key}:undo"
+        return f"{key}:{self.failed_undo.isoformat()}" if self.failed_undo else key
 
     @property
     def irreversible(self) -> bool:

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from pydantic import Field
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -38,6 +39,17 @@ class SagaDetail(Frozen):
     cause: Cause | None
     cancelled: bool
     residuals: tuple[Residual, ...]
+    steps: tuple[RecordedStep, ...]
+
+
+class SagaAccount(Frozen):
+    """What the histories say of a saga, without asking a worker."""
+
+    id: str
+    state: SagaState | None = Field(description="By its workflow, its recovery or its revocation.")
+    running: bool = Field(description="Whether one of those runs.")
+    residuals: SagaState | None = Field(description="Of the workflow that holds its residuals, if it has any.")
+    task_queue: str
     steps: tuple[RecordedStep, ...]
 
 
@@ -92,6 +104,29 @@ async def read_saga(client: Client, saga_id: str) -> SagaDetail:
         residuals=report.residuals if report else (),
         steps=tuple(await all_steps(client, saga_id)),
     )
+
+
+async def read_account(client: Client, saga_id: str) -> SagaAccount | None:
+    """A saga's account, or None where there is none of that id (any more)."""
+    found = [one for name in beside(saga_id) if (one := await _described(client, name)) is not None]
+    if not found:
+        return None
+    states = {one.id: one.typed_search_attributes.get(SAGA_STATE) for one in found}
+    residuals = states.pop(f"{RESIDUALS}{saga_id}", None)
+    state = list(states.values())[-1] if states else None
+    return SagaAccount(
+        id=saga_id,
+        state=SagaState(state) if state else None,
+        running=any(one.id in states and one.status is WorkflowExecutionStatus.RUNNING for one in found),
+        residuals=SagaState(residuals) if residuals else None,
+        task_queue=found[0].task_queue,
+        steps=tuple(await all_steps(client, saga_id)),
+    )
+
+
+async def saga_ids(client: Client) -> set[str]:
+    """The ids of all sagas that retention still holds."""
+    return {saga_of(execution.id) async for execution in client.list_workflows("SagaState IS NOT NULL")}
 
 
 async def all_steps(client: Client, saga_id: str) -> list[RecordedStep]:

@@ -59,6 +59,7 @@ class ResidualsInput(Frozen):
     saga_id: str
     cause: Cause | None
     steps: tuple[RecordedStep, ...] = Field(min_length=1)
+    mended: SagaState = Field(default=SagaState.COMPENSATED, description="What the saga is when all were mended.")
     options: SagaOptions = SagaOptions()
 
 
@@ -75,7 +76,7 @@ class NoSuchResidual(CountermandError):
 
 @workflow.defn
 class ResidualsWorkflow:
-    """Holds a saga's residuals. Ends as ``compensated`` when all were mended, else as ``needs_attention``."""
+    """Holds a saga's residuals. Ends as ``mended`` when all were, else as ``needs_attention``."""
 
     @workflow.init
     def __init__(self, left: ResidualsInput) -> None:
@@ -97,7 +98,7 @@ class ResidualsWorkflow:
         await workflow.wait_condition(lambda: not self._open())
         await workflow.wait_condition(workflow.all_handlers_finished)
         if not self._given_up:
-            self._state = SagaState.COMPENSATED
+            self._state = left.mended
             show_state(left.options, self._state)
         await self._journal.close(self.report().saga)
         return self.report()
@@ -121,6 +122,15 @@ class ResidualsWorkflow:
                     decided = Decided(decision=decision, settled=True, detail="given up: it stands")
             self._decided.append(decided)
             return decided
+
+    @workflow.signal
+    def reopen(self, found: tuple[RecordedStep, ...]) -> None:
+        """Hold more steps, whose effects were found standing; one that is undecided stays as it is."""
+        for step in map(Step.of, found):
+            if step.no not in self._open():
+                self._steps = [*(one for one in self._steps if one.no != step.no), step]
+                self._standing[step.no] = step
+                self._given_up.discard(step.no)
 
     @decide.validator
     def _check(self, decision: Decision) -> None:
@@ -160,6 +170,26 @@ class ResidualsWorkflow:
 
     def _residuals(self) -> tuple[Residual, ...]:
         return tuple(step.residual() for step in self._steps if step.may_stand)
+
+
+async def hold(
+    client: Client,
+    saga_id: str,
+    found: tuple[RecordedStep, ...],
+    *,
+    cause: Cause,
+    mended: SagaState,
+    task_queue: str,
+) -> None:
+    """Hold steps of a saga as residuals, beside those that are held already."""
+    await client.start_workflow(
+        ResidualsWorkflow.run,
+        ResidualsInput(saga_id=saga_id, cause=cause, steps=found, mended=mended),
+        id=f"{RESIDUALS}{saga_id}",
+        task_queue=task_queue,
+        start_signal="reopen",
+        start_signal_args=[found],
+    )
 
 
 async def decide(client: Client, saga_id: str, decision: Decision) -> Decided:

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel
 
 from countermand.saga.errors import ToolDeclarationError
-from countermand.saga.types import CallPolicy, Effect, Probed, ToolCall, Undone
+from countermand.saga.types import CallPolicy, Effect, ListedEffect, Probed, ToolCall, Undone
 
 ArgsT = TypeVar("ArgsT", bound=BaseModel)
 ResultT = TypeVar("ResultT", bound=BaseModel)
@@ -42,6 +42,7 @@ class Tool(Generic[ArgsT, ResultT]):
         parallel: Whether calls in one model message may run beside it.
         fenced: Whether the downstream refuses a late forward call after its undo (a tombstone); where it does not,
             the executor waits out ``start_to_close`` before it trusts "not landed".
+        list_effects: Lists what stands at the provider of this tool's effects, for ``reconcile``.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Tool(Generic[ArgsT, ResultT]):
     approval: Approval = "irreversible"
     parallel: bool = False
     fenced: bool = True
+    list_effects: Callable[[], Awaitable[list[ListedEffect]]] | None = field(default=None, repr=False)
 
 
 # A table of tools holds many argument types at once; Python has no existential types to say so.

@@ -50,7 +50,7 @@ async def transaction(options: SagaOptions | None = None, *, session: str | None
     except (ToolRefused, ToolUnavailable) as error:
         failures = [step.failure for step in saga.steps if step.failure is not None]
         await _end(saga, failures[-1] if failures else Cause(kind=CauseKind.REFUSED, message=str(error)), error)
-    except (Exception, workflow.ContinueAsNewError) as error:
+    except (Exception, workflow.ContinueAsNewError) as error:  # noqa: BLE001 - rolled back, logged and raised anew
         # Any but Temporal's own would retry the workflow task for ever; and a saga never continues as new.
         workflow.logger.exception("the saga is rolled back because of a bug")
         await _end(saga, Cause(kind=CauseKind.BUG, message=f"{type(error).__name__}: {error}"), error)

@@ -13,6 +13,10 @@ ID_PATTERN = r"^[A-Za-z0-9._-]{1,64}$"
 """Ids of sessions, batches and lines."""
 
 
+JsonObject = dict[str, JsonValue]
+"""A model, dumped to JSON's types."""
+
+
 class Frozen(BaseModel):
     """Base of every value that crosses a boundary: immutable, and strict about what it is given."""
 
@@ -124,6 +128,25 @@ class Probed(Generic[ResultT]):
     result: ResultT | None = None
 
 
+class Standing(StrEnum):
+    """How an effect stands. ``PASSED_ON``: a later call took it over, as a capture does with a hold."""
+
+    STANDS = "stands"
+    PASSED_ON = "passed_on"
+
+
+class ListedEffect(Frozen):
+    """An effect of a tool as its provider lists it now; what was undone is not listed."""
+
+    key: str = Field(description="The forward call's idempotency key.")
+    kind: str
+    id: str
+    amount: int | None = Field(default=None, description="Minor units of the currency, where money is held or taken.")
+    currency: str | None = None
+    status: Standing = Standing.STANDS
+    args: JsonObject = Field(default={}, description="The forward call's arguments, as far as the provider tells.")
+
+
 class StepReport(Frozen):
     """One step as the world outside the executor sees it."""
 
@@ -176,7 +199,3 @@ class CallPolicy(Frozen):
     initial_interval: timedelta = timedelta(milliseconds=200)
     maximum_interval: timedelta = timedelta(seconds=5)
     max_attempts: int | None = Field(default=None, description="None: the saga's option for forward calls.")
-
-
-JsonObject = dict[str, JsonValue]
-"""A model, dumped to JSON's types."""

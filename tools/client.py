@@ -25,6 +25,7 @@ from countermand.tools.world.models import common
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 ResultT = TypeVar("ResultT", bound=BaseModel)
+ItemT = TypeVar("ItemT", bound=BaseModel)
 
 ANSWER_WITHIN = timedelta(seconds=5)
 """How long a provider may take to answer; less than a tool's start-to-close, so that the tool can still say so."""
@@ -61,6 +62,18 @@ async def providers_at(url: str) -> AsyncGenerator[None]:
 async def read(operation: str, answer: type[AnswerT], **query: str) -> AnswerT:
     """Ask a provider something."""
     return _parsed(operation, await _send(operation, "GET", params=query), answer)
+
+
+async def read_all(operation: str, page: type[common.Page[ItemT]]) -> list[ItemT]:
+    """Everything that a provider lists, page after page."""
+    found: list[ItemT] = []
+    query = {"limit": "100"}
+    while True:
+        answer = await read(operation, page, **query)
+        found += answer.data
+        if answer.next is None:
+            return found
+        query["after"] = answer.next
 
 
 async def ask(operation: str, answer: type[AnswerT], body: BaseModel) -> AnswerT:

@@ -6,13 +6,16 @@ from datetime import timedelta
 from pydantic import Field
 
 from countermand.saga.errors import ToolUnavailable
-from countermand.saga.types import Frozen, Probed, ToolCall, Undone
+from countermand.saga.types import Frozen, ListedEffect, Probed, ToolCall, Undone
 from countermand.tools import client
 from countermand.tools.fields import Identifier
 from countermand.tools.inventory import find_quote
 from countermand.tools.tool import tool
 from countermand.tools.world.models import cloud as wire
+from countermand.tools.world.models.common import Page
 from countermand.tools.world.models.common import Undone as WireUndone
+
+_STANDS = {"provisioning", "ready"}
 
 LOOK_EVERY = timedelta(seconds=0.2)
 """How often a cluster that is being provisioned is looked at."""
@@ -58,11 +61,20 @@ async def _find_cluster(call: ToolCall, _args: ProvisionCluster) -> Probed[Clust
     return Probed(probed.answer, await _when_ready(probed.result))
 
 
+async def _list_clusters() -> list[ListedEffect]:
+    return [
+        ListedEffect(key=made.key, kind="cluster", id=made.id, args={"quote_id": made.reference})
+        for made in await client.read_all("cloud.list_clusters", Page[wire.Cluster])
+        if made.status in _STANDS
+    ]
+
+
 @tool(
     effect="compensable",
     compensate=terminate_cluster,
     probe=_find_cluster,
     start_to_close=timedelta(minutes=2),
+    list_effects=_list_clusters,
 )
 async def provision_cluster(call: ToolCall, args: ProvisionCluster) -> Cluster:
     """Provision the cluster of a quote; answers when it is ready."""
@@ -85,7 +97,21 @@ async def _find_load_balancer(call: ToolCall, _args: CreateLoadBalancer) -> Prob
     return await client.probe("cloud.create_load_balancer", call, wire.LoadBalancer, _load_balancer)
 
 
-@tool(effect="compensable", compensate=delete_load_balancer, probe=_find_load_balancer, parallel=True)
+async def _list_load_balancers() -> list[ListedEffect]:
+    return [
+        ListedEffect(key=made.key, kind="load_balancer", id=made.id, args={"cluster_id": made.cluster_id})
+        for made in await client.read_all("cloud.list_load_balancers", Page[wire.LoadBalancer])
+        if made.status in _STANDS
+    ]
+
+
+@tool(
+    effect="compensable",
+    compensate=delete_load_balancer,
+    probe=_find_load_balancer,
+    parallel=True,
+    list_effects=_list_load_balancers,
+)
 async def create_load_balancer(call: ToolCall, args: CreateLoadBalancer) -> LoadBalancer:
     """Put one load balancer in front of a cluster; call it once for each that was ordered."""
     wanted = wire.CreateLoadBalancer(cluster_id=args.cluster_id)

@@ -4,12 +4,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from countermand.saga.types import Frozen, Probed, ToolCall, Undone
+from countermand.saga.types import Frozen, ListedEffect, Probed, ToolCall, Undone
 from countermand.tools import client
 from countermand.tools.cloud import find_load_balancer
 from countermand.tools.fields import HostName, Identifier
 from countermand.tools.tool import tool
 from countermand.tools.world.models import dns as wire
+from countermand.tools.world.models.cloud import LoadBalancer
+from countermand.tools.world.models.common import Page
 from countermand.tools.world.models.common import Undone as WireUndone
 
 
@@ -40,7 +42,25 @@ async def _find_route(call: ToolCall, _args: RegisterDomainRoute) -> Probed[Doma
     return await client.probe("dns.register", call, wire.Registered, _route)
 
 
-@tool(effect="compensable", compensate=unregister_domain_route, probe=_find_route)
+async def _list_routes() -> list[ListedEffect]:
+    balancers = await client.read_all("cloud.list_load_balancers", Page[LoadBalancer])
+    behind = {balancer.address: balancer.id for balancer in balancers}
+    return [
+        ListedEffect(
+            key=record.key,
+            kind="route",
+            id=record.id,
+            args={
+                "hostname": record.name,
+                "load_balancer_ids": [behind[address] for address in record.values if address in behind],
+            },
+        )
+        for record in await client.read_all("dns.list_records", Page[wire.Record])
+        if record.key is not None
+    ]
+
+
+@tool(effect="compensable", compensate=unregister_domain_route, probe=_find_route, list_effects=_list_routes)
 async def register_domain_route(call: ToolCall, args: RegisterDomainRoute) -> DomainRoute:
     """Let a host name point to load balancers."""
     balancers = [await find_load_balancer(balancer_id) for balancer_id in args.load_balancer_ids]

@@ -4,11 +4,12 @@ from typing import Literal
 
 from pydantic import EmailStr, Field
 
-from countermand.saga.types import Frozen, Probed, ToolCall, Undone
+from countermand.saga.types import Frozen, ListedEffect, Probed, ToolCall, Undone
 from countermand.tools import client
 from countermand.tools.fields import HostName, Identifier, Money
 from countermand.tools.tool import tool
 from countermand.tools.world.models import inventory as wire
+from countermand.tools.world.models.common import Page
 from countermand.tools.world.models.common import Undone as WireUndone
 
 Plan = Literal["small", "medium", "large"]
@@ -85,7 +86,16 @@ async def _find_reservation(call: ToolCall, _args: ReserveStock) -> Probed[Reser
     return await client.probe("inventory.reserve", call, wire.Reservation, _reservation)
 
 
-@tool(effect="compensable", compensate=release_stock, probe=_find_reservation)
+async def _list_reservations() -> list[ListedEffect]:
+    held = await client.read_all("inventory.list_reservations", Page[wire.Reservation])
+    return [
+        ListedEffect(key=made.key, kind="reservation", id=made.id, args={"quote_id": made.reference})
+        for made in held
+        if made.status == "held"
+    ]
+
+
+@tool(effect="compensable", compensate=release_stock, probe=_find_reservation, list_effects=_list_reservations)
 async def reserve_stock(call: ToolCall, args: ReserveStock) -> Reservation:
     """Hold the machines of a quote, so that nobody else gets them."""
     quote = await find_quote(args.quote_id)

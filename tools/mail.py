@@ -2,12 +2,13 @@
 
 from pydantic import EmailStr, Field
 
-from countermand.saga.types import Frozen, Probed, ToolCall
+from countermand.saga.types import Frozen, ListedEffect, Probed, ToolCall
 from countermand.tools import client
 from countermand.tools.fields import Identifier, Money
 from countermand.tools.inventory import Quote, find_quote
 from countermand.tools.tool import tool
 from countermand.tools.world.models import mail as wire
+from countermand.tools.world.models.common import Page
 
 
 class SendConfirmation(Frozen):
@@ -27,7 +28,12 @@ async def _find_mail(call: ToolCall, _args: SendConfirmation) -> Probed[SentMail
     return await client.probe("mail.send", call, wire.Message, _sent)
 
 
-@tool(effect="irreversible", probe=_find_mail, approval="never")
+async def _list_mails() -> list[ListedEffect]:
+    messages = await client.read_all("mail.list_messages", Page[wire.Message])
+    return [ListedEffect(key=message.key, kind="message", id=message.id) for message in messages]
+
+
+@tool(effect="irreversible", probe=_find_mail, approval="never", list_effects=_list_mails)
 async def send_confirmation(call: ToolCall, args: SendConfirmation) -> SentMail:
     """Mail the customer that the order is placed. It can't be unsent: call it last, just before commit."""
     quote = await find_quote(args.quote_id)

@@ -2,12 +2,13 @@
 
 from pydantic import Field
 
-from countermand.saga.types import Frozen, Probed, ToolCall, Undone
+from countermand.saga.types import Frozen, ListedEffect, Probed, Standing, ToolCall, Undone
 from countermand.tools import client
 from countermand.tools.fields import Identifier, Money
 from countermand.tools.inventory import find_quote
 from countermand.tools.tool import tool
 from countermand.tools.world.models import payments as wire
+from countermand.tools.world.models.common import Page
 from countermand.tools.world.models.common import Undone as WireUndone
 
 
@@ -51,7 +52,24 @@ async def _find_payment(call: ToolCall, _args: AuthorizePayment) -> Probed[Payme
     return await client.probe("payments.authorize", call, wire.Payment, _payment)
 
 
-@tool(effect="compensable", compensate=void_or_refund_payment, probe=_find_payment)
+async def _list_holds() -> list[ListedEffect]:
+    """Holds; one that was captured is passed on to the capture, for as long as the money was not given back."""
+    return [
+        ListedEffect(
+            key=made.key,
+            kind="payment",
+            id=made.id,
+            amount=made.amount,
+            currency=made.currency,
+            status=Standing.STANDS if made.status == "authorized" else Standing.PASSED_ON,
+            args={"quote_id": made.reference, "card_token": made.token},
+        )
+        for made in await client.read_all("payments.list_payments", Page[wire.Payment])
+        if made.status == "authorized" or made.amount_captured > made.amount_refunded
+    ]
+
+
+@tool(effect="compensable", compensate=void_or_refund_payment, probe=_find_payment, list_effects=_list_holds)
 async def authorize_payment(call: ToolCall, args: AuthorizePayment) -> Payment:
     """Hold a quote's total on the customer's card; nothing is taken yet."""
     quote = await find_quote(args.quote_id)
@@ -70,7 +88,23 @@ async def _find_capture(call: ToolCall, _args: CapturePayment) -> Probed[Payment
     return await client.probe("payments.capture", call, wire.Payment, _payment)
 
 
-@tool(effect="compensable", compensate=refund_payment, probe=_find_capture)
+async def _list_captures() -> list[ListedEffect]:
+    """What was taken and not given back, by the capture's key."""
+    return [
+        ListedEffect(
+            key=made.capture_key,
+            kind="capture",
+            id=made.id,
+            amount=made.amount_captured - made.amount_refunded,
+            currency=made.currency,
+            args={"payment_id": made.id},
+        )
+        for made in await client.read_all("payments.list_payments", Page[wire.Payment])
+        if made.capture_key is not None and made.amount_captured > made.amount_refunded
+    ]
+
+
+@tool(effect="compensable", compensate=refund_payment, probe=_find_capture, list_effects=_list_captures)
 async def capture_payment(call: ToolCall, args: CapturePayment) -> Payment:
     """Take the money that authorize_payment holds."""
     wanted = wire.Capture(payment_id=args.payment_id)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from countermand.saga.errors import ToolDeclarationError
 from countermand.saga.tool import Approval, OnFailure, Tool, declare
-from countermand.saga.types import CallPolicy, Effect, Probed, ToolCall, Undone
+from countermand.saga.types import CallPolicy, Effect, ListedEffect, Probed, ToolCall, Undone
 
 ArgsT = TypeVar("ArgsT", bound=BaseModel)
 ResultT = TypeVar("ResultT", bound=BaseModel)
@@ -18,6 +18,7 @@ ResultT = TypeVar("ResultT", bound=BaseModel)
 Forward = Callable[[ToolCall, ArgsT], Awaitable[ResultT]]
 Compensation = Callable[[ToolCall, ArgsT, ResultT | None], Awaitable[Undone]]
 Probe = Callable[[ToolCall, ArgsT], Awaitable[Probed[ResultT]]]
+ListEffects = Callable[[], Awaitable[list[ListedEffect]]]
 
 
 # Of a read there is nothing to infer the types from but the decorated function itself.
@@ -46,6 +47,7 @@ def tool(
     approval: Approval = ...,
     parallel: bool = ...,
     fenced: bool = ...,
+    list_effects: ListEffects | None = ...,
 ) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]: ...
 
 
@@ -60,6 +62,7 @@ def tool(
     approval: Approval = "irreversible",
     parallel: bool = False,
     fenced: bool = True,
+    list_effects: ListEffects | None = None,
 ) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]:
     """Declare an async function ``(call: ToolCall, args: Args) -> Result`` as a tool named after it.
 
@@ -74,6 +77,7 @@ def tool(
         approval: When a person must agree first.
         parallel: Whether calls in one model message may run beside it.
         fenced: Whether the downstream refuses a late call after its undo.
+        list_effects: ``async () -> list[ListedEffect]``; what stands of this tool's effects, for ``reconcile``.
 
     Raises:
         ToolDeclarationError: Something that the undo needs is missing; the message says what.
@@ -110,6 +114,7 @@ def tool(
             approval=approval,
             parallel=parallel,
             fenced=fenced,
+            list_effects=list_effects,
         )
         declare(declared)
         return declared

@@ -64,6 +64,10 @@ class WorldUnderTest:
         """Set the stage: delays, quotas, stock, records that stand before anybody calls."""
         await self._call("POST", "/seed", stage)
 
+    async def let_pass(self, seconds: float) -> None:
+        """Let time pass: refunds turn out, holds lapse."""
+        await self._call("POST", "/clock", {"seconds": seconds})
+
     async def reset(self) -> None:
         """Empty the world."""
         await self._call("POST", "/reset", {})

@@ -106,13 +106,14 @@ def all_cases() -> list[Case]:
 
 
 def few_cases() -> list[Case]:
-    """A representative part: every blow, point and step, in different company."""
+    """A representative part: every blow at three points of different steps, in a phase that goes round."""
     cases = all_cases()
     chosen: list[Case] = []
     for number, blow in enumerate(Blow):
-        mine = [case for case in cases if case.blow is blow]
-        # A stride that shares no factor with the counts of steps and moments walks through all of them.
-        chosen += [mine[(number + place * 23) % len(mine)] for place in range(3)]
+        phase = list(Phase)[number % len(Phase)]
+        mine = [case for case in cases if case.blow is blow and case.phase is phase]
+        # A stride that shares no factor with the number of moments walks through all of them.
+        chosen += [mine[(number + place * 4) % len(mine)] for place in range(3)]
     return chosen
 
 

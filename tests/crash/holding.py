@@ -20,6 +20,12 @@ from tests.saga.orders import order_plan
 TIME_OUT = timedelta(seconds=4)
 """A run's time-out, where that is the blow; less than the worker's client waits for an answer."""
 
+_STATES = {
+    Moment.BEFORE: PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
+    Moment.AFTER: PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
+    Moment.BETWEEN: PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED,
+}
+
 _ARRIVE_S, _RECOVER_S = 4.0, 15.0
 """Seconds within which a batch must be held: the first that came is held for 5, since its client gives up then."""
 
@@ -72,10 +78,9 @@ async def begin(stage: Stage, held: Held) -> None:
 
 async def arrive(stage: Stage, batch: list[Held]) -> None:
     """Wait until the orders of a batch, all of one phase, are held; some may not get there in time."""
-    if batch[0].case.phase is not Phase.RECOVERY:
-        await _all_fired(stage, batch, within=_ARRIVE_S)
-        return
     await _all_fired(stage, batch, within=_ARRIVE_S)
+    if batch[0].case.phase is not Phase.RECOVERY:
+        return
     for held in batch:
         held.fault = await _hold(stage, held, f"{held.saga_id}:{held.case.step}")
         await stage.client.get_workflow_handle(held.saga_id).terminate("to be recovered")
@@ -83,19 +88,24 @@ async def arrive(stage: Stage, batch: list[Held]) -> None:
 
 
 async def check_held(stage: Stage, held: Held) -> None:
-    """Prove that the order is held now.
+    """Prove that the order is held now: its fault fired, and Temporal says that its call is pending.
 
     Raises:
         NotHeld: It is not.
     """
-    now = await described(stage, held.workflow_id)
-    pending = {} if now is None else {one.activity_id: one for one in now.raw_description.pending_activities}
-    call = pending.get(held.case.activity)
-    if call is None or held.fault is None or not await stage.world.fired(held.fault):
-        raise NotHeld(f"{held.case.name}: not held any more")
-    waits = call.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
-    if waits is not (held.case.moment is Moment.BETWEEN):
-        raise NotHeld(f"{held.case.name}: its call {'waits' if waits else 'runs'}")
+
+    async def is_held() -> bool:
+        now = await described(stage, held.workflow_id)
+        pending = {} if now is None else {one.activity_id: one.state for one in now.raw_description.pending_activities}
+        return pending.get(held.case.activity) == _STATES[held.case.moment]
+
+    if held.fault is None or not await stage.world.fired(held.fault):
+        raise NotHeld(f"{held.case.name}: did not get there")
+    try:
+        # The answer that the next try waits for is on its way back when the fault has fired.
+        await until(is_held, deadline=0.5)
+    except AssertionError as error:
+        raise NotHeld(f"{held.case.name}: not held any more") from error
 
 
 async def described(stage: Stage, workflow_id: str) -> WorkflowExecutionDescription | None:

@@ -1,4 +1,4 @@
-"""A saga that is terminated after any event of its history, or reset to any, ends net zero or committed exactly once."""
+"""A saga that is terminated after any event, or reset to any workflow task, ends net zero or committed once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
