@@ -108,7 +108,7 @@ async def read_saga(client: Client, saga_id: str) -> SagaDetail:
 
 async def read_account(client: Client, saga_id: str) -> SagaAccount | None:
     """A saga's account, or None where there is none of that id (any more)."""
-    found = [one for name in beside(saga_id) if (one := await _described(client, name)) is not None]
+    found = [one for name in beside(saga_id) if (one := await described(client, name)) is not None]
     if not found:
         return None
     states = {one.id: one.typed_search_attributes.get(SAGA_STATE) for one in found}
