@@ -10,7 +10,7 @@ from tests.cases import FOLDER
 
 CI_EXAMPLES, FULL_EXAMPLES = 200, 5_000
 
-# Real servers answer in their own time; fixtures of a function are shared by its examples, which tell their sagas apart.
+# Real servers answer in their own time; a function's fixtures are shared by its examples, which tell sagas apart.
 _REAL_SERVERS = settings(
     deadline=None,
     print_blob=True,
