@@ -185,7 +185,7 @@ def _groups(planned: list[Planned]) -> list[list[Planned]]:
     """Calls in their order; neighbours whose tools allow it run side by side."""
     groups: list[list[Planned]] = []
     for one in planned:
-        if groups and _parallel(one) and _parallel(groups[-1][0]):
+        if groups and _parallel(one) and _parallel(groups[-1][0]) and not _waits_for(one, groups[-1]):
             groups[-1].append(one)
         else:
             groups.append([one])
@@ -195,6 +195,11 @@ def _groups(planned: list[Planned]) -> list[list[Planned]]:
 def _parallel(one: Planned) -> bool:
     tool: AnyTool | None = one.step.tool if one.step is not None else None
     return tool is not None and tool.parallel
+
+
+def _waits_for(one: Planned, group: list[Planned]) -> bool:
+    after = one.step.tool.after if one.step is not None else ()
+    return any(other.call["name"] in after for other in group)
 
 
 def _failed(kind: CauseKind, message: str) -> SagaFailed:

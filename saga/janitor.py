@@ -26,6 +26,7 @@ from countermand.saga.reading import all_steps, quoted
 from countermand.saga.recovery import RecoveryInput, RecoverySaga
 from countermand.saga.revoke import resume_revocation
 from countermand.saga.state import SAGA_STATE
+from countermand.saga.stuck import stuck_sagas
 from countermand.saga.tool import declared
 from countermand.saga.types import Frozen, SagaOptions, SagaState
 
@@ -54,6 +55,7 @@ class Sweep(Frozen):
     examined: int = 0
     recovered: tuple[str, ...] = ()
     problems: tuple[str, ...] = Field(default=(), description="Sagas that could not be examined, and why.")
+    stuck: tuple[str, ...] = Field(default=(), description="Running sagas that no worker gets on with.")
 
 
 async def sweep(client: Client, look: SweepInput) -> Sweep:
@@ -76,7 +78,8 @@ async def sweep(client: Client, look: SweepInput) -> Sweep:
                 recovered.append(saga_id)
         except Exception as error:  # noqa: BLE001 - it is reported, and tried again by the next sweep
             problems.append(f"{saga_id}: {type(error).__name__}: {error}")
-    return Sweep(began=began, examined=len(lost), recovered=tuple(recovered), problems=tuple(problems))
+    stuck = await stuck_sagas(client)
+    return Sweep(began=began, examined=len(lost), recovered=tuple(recovered), problems=tuple(problems), stuck=stuck)
 
 
 async def recover(client: Client, saga_id: str, options: SagaOptions | None = None) -> bool:
@@ -140,7 +143,10 @@ async def schedule_janitor(client: Client, options: SagaOptions, *, task_queue: 
 async def sweep_activity(look: SweepInput) -> Sweep:
     """``sweep`` as an activity of the janitor's workflow."""
     async with heartbeats():
-        return await sweep(activity.client(), look)
+        swept = await sweep(activity.client(), look)
+    for alert in (*swept.problems, *swept.stuck):
+        activity.logger.error("needs a person: %s", alert)
+    return swept
 
 
 @workflow.defn

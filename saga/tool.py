@@ -40,6 +40,7 @@ class Tool(Generic[ArgsT, ResultT]):
         on_failure: Whether spent retries fail the saga or go back to the model as an error.
         approval: When a person must agree first.
         parallel: Whether calls in one model message may run beside it.
+        after: Names of tools whose calls in the same message must have ended before it runs.
         fenced: Whether the downstream refuses a late forward call after its undo (a tombstone); where it does not,
             the executor waits out ``start_to_close`` before it trusts "not landed".
         list_effects: Lists what stands at the provider of this tool's effects, for ``reconcile``.
@@ -59,6 +60,7 @@ class Tool(Generic[ArgsT, ResultT]):
     on_failure: OnFailure = "rollback"
     approval: Approval = "irreversible"
     parallel: bool = False
+    after: tuple[str, ...] = ()
     fenced: bool = True
     list_effects: Callable[[], Awaitable[list[ListedEffect]]] | None = field(default=None, repr=False)
 

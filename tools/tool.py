@@ -31,6 +31,7 @@ def tool(
     on_failure: OnFailure | None = ...,
     approval: Approval = ...,
     parallel: bool = ...,
+    after: tuple[str, ...] = ...,
     fenced: bool = ...,
 ) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]: ...
 
@@ -46,6 +47,7 @@ def tool(
     on_failure: OnFailure | None = ...,
     approval: Approval = ...,
     parallel: bool = ...,
+    after: tuple[str, ...] = ...,
     fenced: bool = ...,
     list_effects: ListEffects | None = ...,
 ) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]: ...
@@ -61,6 +63,7 @@ def tool(
     on_failure: OnFailure | None = None,
     approval: Approval = "irreversible",
     parallel: bool = False,
+    after: tuple[str, ...] = (),
     fenced: bool = True,
     list_effects: ListEffects | None = None,
 ) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]:
@@ -76,6 +79,7 @@ def tool(
         on_failure: What spent retries do: ``rollback`` (default for effects) or ``continue`` (default for reads).
         approval: When a person must agree first.
         parallel: Whether calls in one model message may run beside it.
+        after: Names of tools whose calls in the same message must have ended before it runs.
         fenced: Whether the downstream refuses a late call after its undo.
         list_effects: ``async () -> list[ListedEffect]``; what stands of this tool's effects, for ``reconcile``.
 
@@ -113,6 +117,7 @@ def tool(
             on_failure=on_failure or ("continue" if effect == "read" else "rollback"),
             approval=approval,
             parallel=parallel,
+            after=after,
             fenced=fenced,
             list_effects=list_effects,
         )

@@ -47,8 +47,8 @@ async def _recover(
                 stdout().print(f"Looked at {done.examined} sagas that closed without an end, recovered {len(reports)}.")
                 for report in reports:
                     stdout().print(f"  {report.id}: {report.state}")
-                for problem in done.problems:
+                for problem in (*done.problems, *done.stuck):
                     stderr().print(f"  {problem}", style="red")
             if not watch:
-                return ERROR if done.problems else 0
+                return ERROR if done.problems or done.stuck else 0
             await asyncio.sleep(10)

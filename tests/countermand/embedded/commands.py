@@ -78,7 +78,7 @@ class Commands:
         assert process.stdout is not None
         try:
             line = await process.stdout.readline()
-            assert line, "it ended without servers"
+            assert line, f"it ended without servers: {(await process.communicate())[1].decode()}"
             yield Running(process, Answer.model_validate_json(line))
         finally:
             if process.returncode is None:
