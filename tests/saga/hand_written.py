@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from temporalio import workflow
 
-from countermand.saga import SagaReport, SagaRolledBack, transaction
+from countermand.saga import Saga, SagaReport, SagaRolledBack, transaction
 
 with workflow.unsafe.imports_passed_through():
     from tests.saga.troubled import Effort, hold_money, hold_stock
@@ -89,13 +89,15 @@ class HasATimeOut:
 
     @workflow.run
     async def run(self) -> SagaReport:
+        saga: Saga | None = None
         try:
             async with asyncio.timeout(0.2), transaction() as saga:
                 await saga.run(hold_money, OK)
                 await saga.run(hold_stock, Effort(forward=("hangs_after",)))
         except TimeoutError:
-            pass
-        return saga.report()
+            assert saga is not None
+            return saga.report()
+        raise AssertionError("the time-out was lost")
 
 
 @workflow.defn

@@ -68,18 +68,14 @@ async def test_an_unknown_outcome_that_landed_is_done(stage: Stage) -> None:
 
 
 async def test_an_unknown_outcome_that_nobody_can_tell_is_undone(stage: Stage) -> None:
-    played = await stage.play(
-        call("hold_stock"), call("hold_money", "lost_before", "lost_after", probe=("refused",))
-    )
+    played = await stage.play(call("hold_stock"), call("hold_money", "lost_before", "lost_after", probe=("refused",)))
 
     assert played.report.state is SagaState.COMPENSATED
     assert played.undone == [2, 1]
 
 
 async def test_the_undo_of_what_never_happened_is_a_no_op(stage: Stage) -> None:
-    played = await stage.play(
-        call("hold_stock"), call("hold_money", "lost_before", "lost_before", probe=("refused",))
-    )
+    played = await stage.play(call("hold_stock"), call("hold_money", "lost_before", "lost_before", probe=("refused",)))
 
     assert played.report.steps[1].compensation is Compensation.NOOP
     assert played.undone == [1]

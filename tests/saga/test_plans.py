@@ -4,6 +4,7 @@ import pytest
 
 from countermand.saga import CauseKind, PlannedStep, SagaState
 from countermand.testing.env import SagaEnv, Steps
+from countermand.testing.waiting import until
 from tests.saga.orders import CAPTURE, ORDER_PLAN, QUOTE
 
 FIRST = ORDER_PLAN[:3]
@@ -56,9 +57,6 @@ async def test_a_plan_that_mails_before_all_else_is_done_has_no_effect(saga_env:
 async def test_a_plan_that_is_cancelled_behind_its_pivot_answers_with_its_report(saga_env: SagaEnv) -> None:
     fault = await saga_env.world.fault("inventory.quote", "slow", nth=2, delay_s=1)
     handle = await saga_env.start_plan(*ORDER_PLAN, ORDER_PLAN[0])
-
-    from countermand.testing.waiting import until
-
     await until(lambda: saga_env.world.fired(fault))
     await handle.cancel()
     report = await handle.result()
