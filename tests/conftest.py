@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 
 from tests.cases import FOLDER
 
@@ -16,7 +16,7 @@ _REAL_SERVERS = settings(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
 )
-settings.register_profile("ci", _REAL_SERVERS, phases=[Phase.generate], max_examples=CI_EXAMPLES, database=None)
+settings.register_profile("ci", _REAL_SERVERS, max_examples=CI_EXAMPLES, database=None)
 settings.register_profile("full", _REAL_SERVERS, max_examples=FULL_EXAMPLES, database=None)
 
 _left_out: list[str] = []

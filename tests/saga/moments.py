@@ -1,4 +1,4 @@
-"""Moments: what a saga's tools are doing right now, and what a test lets happen just then. No test waits by the clock."""
+"""Moments: what a saga's tools are doing right now, and what a test lets happen just then, without a clock."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator

@@ -13,6 +13,7 @@ from temporalio.worker import Replayer, Worker
 
 from countermand.plugin import CountermandPlugin
 from countermand.saga import SagaReport
+from countermand.saga.types import Frozen
 from countermand.testing.worlds import WorldUnderTest
 from countermand.tools.client import providers_at
 from tests.saga import hand_written
@@ -25,7 +26,14 @@ WORKFLOWS = [ScriptedSaga, *hand_written.WORKFLOWS]
 
 _HEARTBEATS = timedelta(seconds=0.2)
 
-Call = tuple[str, Effort]
+
+class Call(Frozen):
+    """A step of a script, and the trouble that it meets."""
+
+    tool: str
+    effort: Effort
+
+
 Action = Call | tuple[Call, ...] | UndoTo
 
 
@@ -36,7 +44,7 @@ def call(
     probe: tuple[Trouble, ...] = (),
 ) -> Call:
     """A step of a script, and the trouble that its calls meet, attempt by attempt."""
-    return tool, Effort(forward=forward, undo=undo, probe=probe)
+    return Call(tool=tool, effort=Effort(forward=forward, undo=undo, probe=probe))
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,8 @@ class Stage:
         saga_id = self._new_id()
         handle = self.client.get_workflow_handle(saga_id, result_type=SagaReport)
         planned: dict[str | int, Act] = dict.fromkeys(cancel_at, partial(handle.cancel, reason="changed my mind"))
-        with watching(saga_id, {**planned, **(acts or {})}) as moments:
+        planned.update(acts or {})
+        with watching(saga_id, planned) as moments:
             await self.client.start_workflow(workflow.__name__, args=args, id=saga_id, task_queue=self.task_queue)
             report = await asyncio.wait_for(handle.result(), ENDS_WITHIN)
             await moments.end()
@@ -116,6 +125,17 @@ class Stage:
         self.started.append(f"saga-{uuid.uuid4().hex[:12]}")
         return self.started[-1]
 
+    def worker(self) -> Worker:
+        """One more worker."""
+        return Worker(
+            self.client,
+            task_queue=self.task_queue,
+            workflows=WORKFLOWS,
+            max_heartbeat_throttle_interval=_HEARTBEATS,
+            default_heartbeat_throttle_interval=_HEARTBEATS,
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
+        )
+
     async def replay(self) -> None:
         """Replay the histories of all that was started here since the last time, with no workflow cached."""
         replayer = Replayer(workflows=WORKFLOWS, plugins=[CountermandPlugin()])
@@ -129,14 +149,7 @@ async def staged(client: Client, world: WorldUnderTest) -> AsyncGenerator[Stage]
     """A stage on a server; afterwards the histories are replayed."""
     queue = f"stage-{uuid.uuid4().hex[:12]}"
     stage = Stage(client, queue, world)
-    worker = Worker(
-        client,
-        task_queue=queue,
-        workflows=WORKFLOWS,
-        max_heartbeat_throttle_interval=_HEARTBEATS,
-        default_heartbeat_throttle_interval=_HEARTBEATS,
-    )
-    async with providers_at(world.url), worker:
+    async with providers_at(world.url), stage.worker():
         yield stage
     await stage.replay()
 
@@ -144,6 +157,5 @@ async def staged(client: Client, world: WorldUnderTest) -> AsyncGenerator[Stage]
 def _action(action: Action) -> Do | UndoTo:
     if isinstance(action, UndoTo):
         return action
-    first = action[0]
-    calls = ((first, action[1]),) if isinstance(first, str) else action
-    return Do(steps=tuple((name, effort.model_dump(mode="json")) for name, effort in calls))
+    calls = (action,) if isinstance(action, Call) else action
+    return Do(steps=tuple((one.tool, one.effort.model_dump(mode="json")) for one in calls))

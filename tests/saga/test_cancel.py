@@ -33,6 +33,18 @@ async def test_a_cancel_does_not_stop_a_rollback(stage: Stage, moment: str) -> N
     assert played.report.cause.kind is CauseKind.REFUSED
 
 
+async def test_a_cancel_does_not_reach_the_undo_that_is_under_way(stage: Stage) -> None:
+    played = await stage.play(
+        call("hold_stock"),
+        call("hold_money", undo=("hangs_before",)),
+        call("write_route", "refused"),
+        cancel_at=("2 undo begins",),
+    )
+
+    assert played.report.state is SagaState.COMPENSATED
+    assert played.undone == [2, 1]
+
+
 async def test_a_second_cancel_does_not_stop_the_rollback_of_the_first(stage: Stage) -> None:
     played = await stage.play(*PLAN, cancel_at=("4 do begins", "2 undo begins"))
 

@@ -31,15 +31,15 @@ def efforts(forward: list[Trouble]) -> st.SearchStrategy[Effort]:
 
 
 REVERSIBLE = ["hold_stock", "hold_money", "make_cluster", "write_route", "try_stock", "look_up"]
-calls: st.SearchStrategy[Call] = st.tuples(st.sampled_from(REVERSIBLE), efforts(ALL))
+calls: st.SearchStrategy[Call] = st.builds(Call, tool=st.sampled_from(REVERSIBLE), effort=efforts(ALL))
 groups = st.lists(calls, min_size=1, max_size=3).map(tuple)
-mails: st.SearchStrategy[Call] = st.tuples(st.just("send_note"), efforts(IN_TIME))
+mails: st.SearchStrategy[Call] = st.builds(Call, tool=st.just("send_note"), effort=efforts(IN_TIME))
 cancels = st.lists(st.integers(1, 30), max_size=2, unique=True).map(tuple)
 
 
 @st.composite
 def plans(draw: st.DrawFn) -> list[Action]:
-    """Groups of steps and savepoints; an irreversible step, if any, in the last group that has an effect, then reads."""
+    """Groups of steps and savepoints; a mail, if any, in the last group that has an effect; then a read."""
     actions: list[Action] = []
     count = 0
     for group in draw(st.lists(groups, min_size=1, max_size=3)):
@@ -50,7 +50,7 @@ def plans(draw: st.DrawFn) -> list[Action]:
     if draw(st.booleans()):
         last = [*draw(st.lists(calls, max_size=2)), draw(mails)]
         actions.append(tuple(draw(st.permutations(last))))
-        actions.append(("look_up", draw(efforts(ALL))))
+        actions.append(Call(tool="look_up", effort=draw(efforts(ALL))))
     return actions
 
 
@@ -58,7 +58,7 @@ Scenario = tuple[list[Action], bool, tuple[int, ...]]
 scenarios: st.SearchStrategy[Scenario] = st.tuples(plans(), st.booleans(), cancels)
 
 
-@settings(max_examples=settings.default.max_examples // TOGETHER)
+@settings(max_examples=settings().max_examples // TOGETHER)
 @given(together=st.lists(scenarios, min_size=TOGETHER, max_size=TOGETHER))
 async def test_whatever_happens_every_saga_ends_whole(stage: Stage, together: list[Scenario]) -> None:
     plays = [stage.play(*actions, careless=careless, cancel_at=at) for actions, careless, at in together]

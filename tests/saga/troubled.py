@@ -169,7 +169,12 @@ def _land_late(call: ToolCall, work: Callable[[], Coroutine[None, None, T]]) -> 
 
 
 def troubled(
-    name: str, operation: Operation[WireT], *, effect: Effect = Effect.COMPENSABLE, on_failure: OnFailure = "rollback"
+    name: str,
+    operation: Operation[WireT],
+    *,
+    effect: Effect = Effect.COMPENSABLE,
+    on_failure: OnFailure = "rollback",
+    attempts: int = 2,
 ) -> Tool[Effort, Made]:
     """Declare a tool that does an operation of the world through trouble."""
 
@@ -193,7 +198,7 @@ def troubled(
         undo=undo if can_undo else None,
         undo_name=f"undo_{name}" if can_undo else None,
         probe=probe,
-        policy=_POLICY,
+        policy=_POLICY.model_copy(update={"max_attempts": attempts}),
         undo_policy=_POLICY.model_copy(update={"max_attempts": 3}),
         on_failure=on_failure,
         parallel=True,
@@ -211,6 +216,7 @@ async def _look(call: ToolCall, args: Effort) -> Made:
 
 hold_stock = troubled("hold_stock", STOCK)
 hold_money = troubled("hold_money", MONEY)
+hold_money_patiently = troubled("hold_money_patiently", MONEY, attempts=5)
 make_cluster = troubled("make_cluster", CLUSTER)
 write_route = troubled("write_route", ROUTE)
 try_stock = troubled("try_stock", STOCK, on_failure="continue")
