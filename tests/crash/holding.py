@@ -1,4 +1,4 @@
-"""Holding an order at a point of a step: the world does not answer there, and Temporal says that the call is pending."""
+"""Holding an order at a point of a step: the world does not answer, and Temporal says that the call is pending."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The stage of the crash matrix: Temporal on a database file, the world and a worker as processes that can be killed."""
+"""The stage of the crash matrix: Temporal on a database file, the world and a worker, as processes to kill."""
 
 import asyncio
 import os
@@ -58,13 +58,10 @@ class Stage:
     async def stop_worker(self, seconds: float) -> None:
         """Let the worker stand still for a while."""
         assert self.worker.process is not None
-        stat = Path(f"/proc/{self.worker.process.pid}/stat")
         _signal(self.worker, signal.SIGSTOP)
-
-        async def stands() -> bool:
-            return stat.read_text().rpartition(")")[2].split()[0] == "T"
-
-        await until(stands)
+        stopped = await asyncio.to_thread(os.waitid, os.P_PID, self.worker.process.pid, os.WSTOPPED | os.WNOWAIT)
+        assert stopped is not None
+        assert stopped.si_code == os.CLD_STOPPED
         await passed(seconds)
         _signal(self.worker, signal.SIGCONT)
 
