@@ -7,6 +7,13 @@ from enum import StrEnum
 from countermand.saga.types import Frozen
 
 
+class Order(StrEnum):
+    """Who chooses the order's steps: a fixed plan, or an agent that thinks between them."""
+
+    PLAN = "plan"
+    TURN = "turn of an agent"
+
+
 class Phase(StrEnum):
     """What the order is doing when it is held."""
 
@@ -54,7 +61,7 @@ OPERATIONS: dict[int, tuple[str, str | None]] = {
     8: ("payments.capture", "payments.refund"),
     9: ("mail.send", None),
 }
-"""The order plan's steps that have an effect: the world's operation, and that of its undo."""
+"""The order's steps that have an effect: the world's operation, and that of its undo."""
 
 CAPTURE, MAIL = 8, 9
 
@@ -62,7 +69,7 @@ CAPTURE, MAIL = 8, 9
 class Case(Frozen):
     """One case: a blow that strikes an order while it is held at a point of a step."""
 
-    plan: str
+    plan: Order
     step: int
     phase: Phase
     moment: Moment
@@ -111,7 +118,7 @@ def few_cases() -> list[Case]:
     chosen: list[Case] = []
     for number, blow in enumerate(Blow):
         phase = list(Phase)[number % len(Phase)]
-        mine = [case for case in cases if case.blow is blow and case.phase is phase]
+        mine = [case for case in cases if (case.plan, case.blow, case.phase) == (Order.PLAN, blow, phase)]
         # A stride that shares no factor with the number of moments walks through all of them.
         chosen += [mine[(number + place * 4) % len(mine)] for place in range(3)]
     return chosen
@@ -127,4 +134,7 @@ def _cases() -> Iterator[Case]:
                 if undo is None and phase is not Phase.FORWARD:
                     continue
                 for moment in Moment:
-                    yield Case(plan="order", step=step, phase=phase, moment=moment, blow=blow)
+                    yield Case(plan=Order.PLAN, step=step, phase=phase, moment=moment, blow=blow)
+        for step in OPERATIONS:
+            for moment in (Moment.BEFORE, Moment.AFTER):
+                yield Case(plan=Order.TURN, step=step, phase=Phase.FORWARD, moment=moment, blow=blow)
