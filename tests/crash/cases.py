@@ -42,6 +42,7 @@ class Blow(StrEnum):
     RESTART_TEMPORAL = "restart of Temporal"
     CUT_TEMPORAL = "worker cut off Temporal"
     CUT_WORLD = "worker cut off the world"
+    CUT_REDIS = "worker cut off Redis"
     CANCEL = "cancel"
     TERMINATE = "terminate"
     RESET = "reset"
@@ -104,7 +105,7 @@ class Case(Frozen):
     @property
     def activity(self) -> str:
         """The id of the Temporal activity that is pending while the order is held."""
-        return str(self.step) if self.phase is Phase.FORWARD else f"{self.step}:undo"
+        return f"step:{self.step}" if self.phase is Phase.FORWARD else f"step:{self.step}:undo"
 
 
 def all_cases() -> list[Case]:
@@ -117,8 +118,9 @@ def few_cases() -> list[Case]:
     cases = all_cases()
     chosen: list[Case] = []
     for number, blow in enumerate(Blow):
-        phase = list(Phase)[number % len(Phase)]
-        mine = [case for case in cases if (case.plan, case.blow, case.phase) == (Order.PLAN, blow, phase)]
+        phase = Phase.FORWARD if blow is Blow.CUT_REDIS else list(Phase)[number % len(Phase)]
+        plan = Order.TURN if blow is Blow.CUT_REDIS else Order.PLAN
+        mine = [case for case in cases if (case.plan, case.blow, case.phase) == (plan, blow, phase)]
         # A stride that shares no factor with the number of moments walks through all of them.
         chosen += [mine[(number + place * 4) % len(mine)] for place in range(3)]
     return chosen
@@ -127,8 +129,8 @@ def few_cases() -> list[Case]:
 def _cases() -> Iterator[Case]:
     for blow in Blow:
         for phase in Phase:
-            if phase is Phase.RECOVERY and blow is Blow.TIME_OUT:
-                # A recovery has no time-out of its own.
+            # A recovery has no time-out of its own, and a plan tells nothing to Redis.
+            if blow is Blow.CUT_REDIS or (phase is Phase.RECOVERY and blow is Blow.TIME_OUT):
                 continue
             for step, (_, undo) in OPERATIONS.items():
                 if undo is None and phase is not Phase.FORWARD:

@@ -130,7 +130,8 @@ def runs(execution: WorkflowExecutionDescription | None) -> bool:
 
 def _turn(hostname: str) -> TurnInput:
     text = f"a medium environment in eu-west for ada@example.com at {hostname}, two load balancers"
-    return TurnInput(text=text, model="stub", team=ORDER_TEAM, confirmed=True)
+    session = hostname.partition(".")[0]
+    return TurnInput(text=text, model="stub", team=ORDER_TEAM, session=session, confirmed=True)
 
 
 async def _hold(stage: Stage, held: Held, key: str) -> Fault:
