@@ -183,8 +183,8 @@ class Saga:
         for step in self.steps[: step_no - 1]:
             done = step.may_stand and step.outcome is Outcome.DONE
             if done and await call_probe(step) is ProbeAnswer.NOT_LANDED:
-                message = f"{step.tool.name} was undone before the workflow was reset"
-                self._failed = self._failed or Cause(kind=CauseKind.TERMINATED, step_no=step.no, message=message)
+                step.fail(Outcome.REFUSED, CauseKind.TERMINATED, "undone before the workflow was reset")
+                self._failed = self._failed or step.failure
                 return False
         return True
 
@@ -324,8 +324,10 @@ class Saga:
             if step.irreversible and step.outcome is Outcome.UNKNOWN:
                 await self._ask(step, may_run=True)
         if self.pivoted:
-            # Forward only: nothing is taken back behind the pivot; a step that failed is left to a person.
-            failed = self._failed is not None and self._failed.step_no is not None
+            # Forward only: nothing is taken back behind the pivot; a step that failed, and is not found to have landed
+            # after all, is left to a person.
+            no = self._failed.step_no if self._failed else None
+            failed = no is not None and self.steps[no - 1].outcome is not Outcome.DONE
             unsettled = any(step.may_stand and step.outcome is Outcome.UNKNOWN for step in self.steps)
             self._enter(SagaState.NEEDS_ATTENTION if failed or unsettled else SagaState.COMMITTED)
             return

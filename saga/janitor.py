@@ -19,6 +19,7 @@ from temporalio.client import (
 )
 from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
 
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, heartbeats
 from countermand.saga.names import RECOVER, beside, saga_of
@@ -33,9 +34,14 @@ from countermand.saga.types import Frozen, SagaOptions, SagaState
 VISIBILITY_LAG = timedelta(minutes=1)
 """How late a closed workflow may show up in a listing."""
 
+SWEEP_EVERY = timedelta(seconds=10)
+OVERDUE_AFTER = timedelta(minutes=1)
+"""How often the schedule sweeps, and how old the last sweep may be before somebody should look why."""
+
 FULL_SWEEP_EVERY = 60
 """One sweep in so many looks at all closed sagas that retention still holds, not only at the lately closed."""
 
+_SCHEDULE = "janitor"
 _UNENDED = {SagaState.OPEN, SagaState.COMPENSATING}
 
 
@@ -56,6 +62,13 @@ class Sweep(Frozen):
     recovered: tuple[str, ...] = ()
     problems: tuple[str, ...] = Field(default=(), description="Sagas that could not be examined, and why.")
     stuck: tuple[str, ...] = Field(default=(), description="Running sagas that no worker gets on with.")
+
+
+class JanitorHealth(Frozen):
+    """When the janitor last swept, and what is wrong with it; an empty ``problem``: nothing."""
+
+    last_sweep: datetime | None = None
+    problem: str = ""
 
 
 async def sweep(client: Client, look: SweepInput) -> Sweep:
@@ -126,17 +139,39 @@ def _state(execution: WorkflowExecutionDescription) -> SagaState | None:
     return None if state is None else SagaState(state)
 
 
-async def schedule_janitor(client: Client, options: SagaOptions, *, task_queue: str, every: timedelta) -> None:
+async def schedule_janitor(
+    client: Client, options: SagaOptions, *, task_queue: str, every: timedelta = SWEEP_EVERY
+) -> None:
     """Make the schedule that runs the janitor, or set its interval anew where it exists."""
     schedule = Schedule(
-        action=ScheduleActionStartWorkflow(Janitor.run, options, id="janitor", task_queue=task_queue),
+        action=ScheduleActionStartWorkflow(Janitor.run, options, id=_SCHEDULE, task_queue=task_queue),
         spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)]),
         policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(minutes=1)),
     )
     try:
-        await client.create_schedule("janitor", schedule)
+        await client.create_schedule(_SCHEDULE, schedule)
     except ScheduleAlreadyRunningError:
-        await client.get_schedule_handle("janitor").update(lambda _: ScheduleUpdate(schedule))
+        await client.get_schedule_handle(_SCHEDULE).update(lambda _: ScheduleUpdate(schedule))
+
+
+async def janitor_health(client: Client) -> JanitorHealth:
+    """When the janitor swept last. A sweep that never ends, for want of a worker, is not followed by another."""
+    try:
+        janitor = await client.get_schedule_handle(_SCHEDULE).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return JanitorHealth(problem="there is no janitor: 'countermand setup' makes its schedule")
+    actions = janitor.info.recent_actions
+    last = actions[-1].started_at if actions else janitor.info.created_at
+    age = datetime.now(UTC) - last
+    problem = ""
+    if janitor.schedule.state.paused:
+        problem = "the janitor is paused: lost sagas stay as they are until its schedule goes on"
+    elif age > OVERDUE_AFTER:
+        seconds = age.total_seconds()
+        problem = f"the janitor last swept {seconds:.0f} s ago: is a worker running on its task queue?"
+    return JanitorHealth(last_sweep=last, problem=problem)
 
 
 @activity.defn(name="sweep")

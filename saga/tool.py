@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import CodeType, MappingProxyType
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -17,7 +18,8 @@ Approval = Literal["never", "always", "irreversible"]
 OnFailure = Literal["rollback", "continue"]
 
 FORWARD_POLICY = CallPolicy()
-UNDO_POLICY = CallPolicy(max_attempts=5)
+UNDO_POLICY = CallPolicy(max_attempts=5, initial_interval=timedelta(seconds=0.5))
+"""Patient for 7.5 seconds: what an undo leaves needs a person, and a provider that restarts is back by then."""
 PROBE_POLICY = CallPolicy(max_attempts=3)
 
 

@@ -30,7 +30,7 @@ ItemT = TypeVar("ItemT", bound=BaseModel)
 ANSWER_WITHIN = timedelta(seconds=5)
 """How long a provider may take to answer; less than a tool's start-to-close, so that the tool can still say so."""
 
-_IN_USE_PAUSE = timedelta(seconds=2)
+_IN_USE_PAUSE = timedelta(seconds=3)
 """The pause before a key that is in use is tried again; the provider names none.
 
 An undo's five attempts so outlast a call that its own caller would have waited for.

@@ -25,6 +25,8 @@ app.command("countermand.cli.world:app", name="world")
 app.command("countermand.cli.mend:saga", name="saga")
 app.command("countermand.cli.cache:cache", name="cache")
 app.command("countermand.cli.recover:recover", name="recover")
+app.command("countermand.cli.reconcile:reconcile", name="reconcile")
+app.command("countermand.cli.setup:setup", name="setup")
 app.command("countermand.cli.audit:audit", name="audit")
 
 

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from countermand.cli.console import ERROR, say_json, stderr, stdout
+from countermand.cli.console import ERROR, CommandError, say_json, stderr, stdout
 from countermand.client import connect
 from countermand.embedded import connected
-from countermand.saga.janitor import SweepInput, sweep
+from countermand.saga.janitor import JanitorHealth, SweepInput, janitor_health, sweep
 from countermand.saga.names import RECOVER
 from countermand.saga.recovery import RecoverySaga
 from countermand.saga.types import JsonObject, SagaOptions
@@ -27,6 +27,7 @@ Example: countermand recover --saga chat-1a2b3c4d/t2""",
 async def _recover(
     *,
     saga: Annotated[str | None, Parameter(help="Look at this saga only.")] = None,
+    status: Annotated[bool, Parameter(negative="", help="Only say when the janitor swept last.")] = False,
     watch: Annotated[bool, Parameter(negative="", help="Sweep again every 10 seconds, until Ctrl-C.")] = False,
     json_output: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object a sweep.")] = False,
 ) -> int:
@@ -34,6 +35,8 @@ async def _recover(
     load_tools(settings.tools)
     async with connected(settings, notify=lambda line: stderr().print(line, style="dim")) as endpoints:
         client = await connect(endpoints)
+        if status:
+            return _show(await janitor_health(client), as_json=json_output)
         while True:
             done = await sweep(client, SweepInput(saga_id=saga, options=SagaOptions(audit=True)))
             reports = [
@@ -52,3 +55,13 @@ async def _recover(
             if not watch:
                 return ERROR if done.problems or done.stuck else 0
             await asyncio.sleep(10)
+
+
+def _show(janitor: JanitorHealth, *, as_json: bool) -> int:
+    if as_json:
+        say_json(janitor.model_dump(mode="json"))
+        return ERROR if janitor.problem else 0
+    if janitor.problem or janitor.last_sweep is None:
+        raise CommandError(janitor.problem or "the janitor has not swept yet")
+    stdout().print(f"The janitor swept at {janitor.last_sweep.isoformat(timespec='seconds')}.")
+    return 0

@@ -12,6 +12,7 @@ from countermand.cli.console import COMMITTED, exit_code_of, say_json, stderr, s
 from countermand.client import connect
 from countermand.embedded import connected
 from countermand.saga.history import RecordedStep
+from countermand.saga.janitor import janitor_health
 from countermand.saga.reading import list_sagas, read_saga
 from countermand.saga.types import SagaState
 from countermand.settings import Settings
@@ -43,6 +44,7 @@ async def list_(
     """List sagas, the newest first. Example: countermand saga list --state needs_attention."""
     async with client_of_servers() as client:
         lines = await list_sagas(client, state=state, limit=limit)
+        janitor = await janitor_health(client)
     if json_output:
         say_json([line.model_dump(mode="json") for line in lines])
         return COMMITTED
@@ -52,6 +54,8 @@ async def list_(
         running = "yes" if line.running else ""
         table.add_row(line.id, line.state, running, line.started.isoformat(timespec="seconds"), seconds)
     stdout().print(table)
+    if janitor.problem:
+        stderr().print(f"warning: {janitor.problem}", style="yellow")
     return COMMITTED
 
 

@@ -4,7 +4,6 @@ import socket
 import sys
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -19,6 +18,7 @@ from countermand.embedded.endpoints import Endpoints
 from countermand.embedded.errors import EmbeddedError
 from countermand.embedded.process import Server
 from countermand.saga.janitor import schedule_janitor
+from countermand.saga.setup import RETENTION_AT_LEAST
 from countermand.saga.types import Frozen, SagaOptions
 from countermand.settings import Settings
 
@@ -30,11 +30,6 @@ PROMPT = (
     "--dynamic-config-value", 'history.timerProcessorMaxTimeShift="1ms"',
 )  # fmt: skip
 """Settings of Temporal's dev server without which a saga mostly waits for timers."""
-
-RETENTION = timedelta(days=7)
-"""The history is the ledger that recovery reads: it bounds how late a lost saga can be recovered."""
-
-JANITOR_EVERY = timedelta(seconds=10)
 
 READY = "ready: "
 """How the line begins that ``countermand worker`` says when it serves."""
@@ -112,9 +107,9 @@ async def prepare(endpoints: Endpoints) -> None:
         endpoints.temporal_host, namespace=endpoints.namespace, data_converter=pydantic_data_converter
     )
     config = NamespaceConfig()
-    config.workflow_execution_retention_ttl.FromTimedelta(RETENTION)
+    config.workflow_execution_retention_ttl.FromTimedelta(RETENTION_AT_LEAST)
     await client.workflow_service.update_namespace(UpdateNamespaceRequest(namespace=endpoints.namespace, config=config))
-    await schedule_janitor(client, SagaOptions(audit=True), task_queue=endpoints.task_queue, every=JANITOR_EVERY)
+    await schedule_janitor(client, SagaOptions(audit=True), task_queue=endpoints.task_queue)
 
 
 def valkey(ports: Ports, folder: Path) -> Server:

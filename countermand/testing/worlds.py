@@ -60,6 +60,15 @@ class WorldUnderTest:
         """Mend everything."""
         await self._call("DELETE", "/faults")
 
+    async def call(self, operation: str, key: str, **body: JsonValue) -> dict[str, JsonValue]:
+        """Call an operation as a tool would, under any key; answers what the world does."""
+        async with httpx.AsyncClient(base_url=self.url, timeout=30) as client:
+            path = f"/{operation.replace('.', '/')}"
+            response = await client.post(path, json=body, headers={"Idempotency-Key": key})
+        if response.is_error:
+            raise AssertionError(f"{operation}: {response.text}")
+        return _ANSWER.validate_json(response.content)
+
     async def seed(self, **stage: JsonValue) -> None:
         """Set the stage: delays, quotas, stock, records that stand before anybody calls."""
         await self._call("POST", "/seed", stage)
@@ -110,6 +119,7 @@ class WorldUnderTest:
         return response.content
 
 
+_ANSWER = TypeAdapter(dict[str, JsonValue])
 _FAULTS = TypeAdapter(list[Fault])
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """The world speaks plain HTTP: without this, every client would read the machine's certificates, 40 ms each."""

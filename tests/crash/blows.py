@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from temporalio.client import WorkflowExecutionStatus
 
+from countermand.testing.proxy import TcpProxy
 from countermand.testing.waiting import until
 from tests.crash.cases import Blow
 from tests.crash.holding import Held, NotHeld, described
@@ -28,15 +29,19 @@ async def strike_all(stage: Stage, blow: Blow, seconds: float) -> None:
             await stage.kill(stage.temporal)
             await stage.start(stage.temporal)
         case Blow.CUT_TEMPORAL:
-            assert stage.to_temporal.cut() > 0
-            await passed(seconds)
-            stage.to_temporal.heal()
+            await _cut(stage.to_temporal, seconds)
         case Blow.CUT_WORLD:
-            assert stage.to_world.cut() > 0
-            await passed(seconds)
-            stage.to_world.heal()
+            await _cut(stage.to_world, seconds)
+        case Blow.CUT_REDIS:
+            await _cut(stage.to_redis, seconds)
         case _:
             raise AssertionError(f"{blow} strikes one order")
+
+
+async def _cut(proxy: TcpProxy, seconds: float) -> None:
+    assert proxy.cut() > 0
+    await passed(seconds)
+    proxy.heal()
 
 
 async def strike_one(stage: Stage, held: Held) -> None:

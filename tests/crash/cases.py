@@ -7,6 +7,13 @@ from enum import StrEnum
 from countermand.saga.types import Frozen
 
 
+class Order(StrEnum):
+    """Who chooses the order's steps: a fixed plan, or an agent that thinks between them."""
+
+    PLAN = "plan"
+    TURN = "turn of an agent"
+
+
 class Phase(StrEnum):
     """What the order is doing when it is held."""
 
@@ -35,6 +42,7 @@ class Blow(StrEnum):
     RESTART_TEMPORAL = "restart of Temporal"
     CUT_TEMPORAL = "worker cut off Temporal"
     CUT_WORLD = "worker cut off the world"
+    CUT_REDIS = "worker cut off Redis"
     CANCEL = "cancel"
     TERMINATE = "terminate"
     RESET = "reset"
@@ -54,7 +62,7 @@ OPERATIONS: dict[int, tuple[str, str | None]] = {
     8: ("payments.capture", "payments.refund"),
     9: ("mail.send", None),
 }
-"""The order plan's steps that have an effect: the world's operation, and that of its undo."""
+"""The order's steps that have an effect: the world's operation, and that of its undo."""
 
 CAPTURE, MAIL = 8, 9
 
@@ -62,7 +70,7 @@ CAPTURE, MAIL = 8, 9
 class Case(Frozen):
     """One case: a blow that strikes an order while it is held at a point of a step."""
 
-    plan: str
+    plan: Order
     step: int
     phase: Phase
     moment: Moment
@@ -97,7 +105,7 @@ class Case(Frozen):
     @property
     def activity(self) -> str:
         """The id of the Temporal activity that is pending while the order is held."""
-        return str(self.step) if self.phase is Phase.FORWARD else f"{self.step}:undo"
+        return f"step:{self.step}" if self.phase is Phase.FORWARD else f"step:{self.step}:undo"
 
 
 def all_cases() -> list[Case]:
@@ -110,8 +118,9 @@ def few_cases() -> list[Case]:
     cases = all_cases()
     chosen: list[Case] = []
     for number, blow in enumerate(Blow):
-        phase = list(Phase)[number % len(Phase)]
-        mine = [case for case in cases if case.blow is blow and case.phase is phase]
+        phase = Phase.FORWARD if blow is Blow.CUT_REDIS else list(Phase)[number % len(Phase)]
+        plan = Order.TURN if blow is Blow.CUT_REDIS else Order.PLAN
+        mine = [case for case in cases if (case.plan, case.blow, case.phase) == (plan, blow, phase)]
         # A stride that shares no factor with the number of moments walks through all of them.
         chosen += [mine[(number + place * 4) % len(mine)] for place in range(3)]
     return chosen
@@ -120,11 +129,14 @@ def few_cases() -> list[Case]:
 def _cases() -> Iterator[Case]:
     for blow in Blow:
         for phase in Phase:
-            if phase is Phase.RECOVERY and blow is Blow.TIME_OUT:
-                # A recovery has no time-out of its own.
+            # A recovery has no time-out of its own, and a plan tells nothing to Redis.
+            if blow is Blow.CUT_REDIS or (phase is Phase.RECOVERY and blow is Blow.TIME_OUT):
                 continue
             for step, (_, undo) in OPERATIONS.items():
                 if undo is None and phase is not Phase.FORWARD:
                     continue
                 for moment in Moment:
-                    yield Case(plan="order", step=step, phase=phase, moment=moment, blow=blow)
+                    yield Case(plan=Order.PLAN, step=step, phase=phase, moment=moment, blow=blow)
+        for step in OPERATIONS:
+            for moment in (Moment.BEFORE, Moment.AFTER):
+                yield Case(plan=Order.TURN, step=step, phase=Phase.FORWARD, moment=moment, blow=blow)

@@ -1,4 +1,4 @@
-"""Holding an order at a point of a step: the world does not answer there, and Temporal says that the call is pending."""
+"""Holding an order at a point of a step: the world does not answer, and Temporal says that the call is pending."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,11 +9,14 @@ from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
+from countermand.agents.agent_saga import AgentSaga
+from countermand.agents.team import ORDER_TEAM
+from countermand.agents.turn import TurnInput
 from countermand.saga import Plan, PlannedSaga
 from countermand.saga.names import RECOVER
 from countermand.testing.waiting import until
 from countermand.tools.world.faults import Fault
-from tests.crash.cases import CAPTURE, MAIL, Blow, Case, Moment, Phase
+from tests.crash.cases import CAPTURE, MAIL, Blow, Case, Moment, Order, Phase
 from tests.crash.stage import Stage
 from tests.saga.orders import order_plan
 
@@ -67,9 +70,11 @@ async def begin(stage: Stage, held: Held) -> None:
         held.fault = await stage.world.fault("payments.capture", "hang", key=f"{held.saga_id}:{CAPTURE}", effect=effect)
     else:
         held.fault = await _hold(stage, held, key)
+    hostname = f"{held.saga_id}.example.dev"
+    given = Plan(steps=order_plan(hostname)) if case.plan is Order.PLAN else _turn(hostname)
     await stage.client.start_workflow(
-        PlannedSaga.run,
-        Plan(steps=order_plan(f"{held.saga_id}.example.dev")),
+        PlannedSaga.__name__ if case.plan is Order.PLAN else AgentSaga.__name__,
+        given,
         id=held.saga_id,
         task_queue=stage.task_queue,
         run_timeout=TIME_OUT if case.blow is Blow.TIME_OUT else None,
@@ -121,6 +126,12 @@ async def described(stage: Stage, workflow_id: str) -> WorkflowExecutionDescript
 def runs(execution: WorkflowExecutionDescription | None) -> bool:
     """Whether a workflow is running."""
     return execution is not None and execution.status is WorkflowExecutionStatus.RUNNING
+
+
+def _turn(hostname: str) -> TurnInput:
+    text = f"a medium environment in eu-west for ada@example.com at {hostname}, two load balancers"
+    session = hostname.partition(".")[0]
+    return TurnInput(text=text, model="stub", team=ORDER_TEAM, session=session, confirmed=True)
 
 
 async def _hold(stage: Stage, held: Held, key: str) -> Fault:

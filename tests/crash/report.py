@@ -25,17 +25,22 @@ def write_report(verdicts: Sequence[Verdict], folder: Path) -> None:
 def _page(verdicts: Sequence[Verdict], violations: int) -> str:
     return f"""# The crash matrix
 
-{len(verdicts)} cases, {violations} violations. A case is an order (nine steps, seven of which are undone) that is held at
-a point of a step, and struck there. It counts only if the world's fault had fired and Temporal listed the call as pending
-when the blow fell; a case whose order was elsewhere is run again. Afterwards the world's own ledger says whether what
-stands is exactly a whole order or nothing, each effect and each undo happened once, and undos came in reverse order. One
-held call in three is slow instead of hanging: it has its effect after its caller gave up, and must find the tombstone.
+{len(verdicts)} cases, {violations} violations. A case is an order (nine steps, seven of which are undone) that is
+held at a point of a step, and struck there. It counts only if the world's fault had fired and Temporal listed the call
+as pending when the blow fell; a case whose order was elsewhere is run again. Afterwards the world's own ledger says
+whether what stands is exactly a whole order or nothing, each effect and each undo happened once, and undos came in
+reverse order. One held call in three is slow instead of hanging: it has its effect after its caller gave up, and must
+find the tombstone.
 
 Made by `make crash`; every case with its seed is in [crash-matrix.json](crash-matrix.json).
 
 ## By blow
 
 {_table("blow", [one.fault for one in verdicts], verdicts)}
+
+## By order
+
+{_table("order", [one.plan for one in verdicts], verdicts)}
 
 ## By point
 
@@ -45,8 +50,8 @@ Made by `make crash`; every case with its seed is in [crash-matrix.json](crash-m
 
 {_table("step", [str(one.step) for one in verdicts], verdicts)}
 
-Seconds are from the blow to the saga's end, the repair of what was struck included; a call that hangs is given up by its
-caller after 5, a lost worker is noticed after 3, and before a mail that may still go out is taken for unsent its 10 are waited out.
+Seconds are from the blow to the saga's end, the repair of what was struck included; a call that hangs is given up by
+its caller after 5, a lost worker is noticed after 3, and a mail is taken for unsent only when its 10 are over.
 """
 
 

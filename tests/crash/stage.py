@@ -1,4 +1,4 @@
-"""The stage of the crash matrix: Temporal on a database file, the world and a worker as processes that can be killed."""
+"""The stage of the crash matrix: Temporal on a database file, the world and a worker, as processes to kill."""
 
 import asyncio
 import os
@@ -15,35 +15,36 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from countermand.embedded import servers
 from countermand.embedded.endpoints import Endpoints
 from countermand.embedded.process import Server
+from countermand.saga.audit.keys import create_development_key
 from countermand.saga.janitor import schedule_janitor
+from countermand.saga.types import SagaOptions
 from countermand.settings import Settings
 from countermand.testing.proxy import TcpProxy, tcp_proxy
 from countermand.testing.waiting import until
 from countermand.testing.worlds import WorldUnderTest
 
 JANITOR_EVERY = timedelta(seconds=1)
+_OWN_GROUP = 0
 
 
 @dataclass
 class Stage:
-    """What runs; the worker reaches Temporal and the world through proxies only."""
+    """What runs; the worker reaches Temporal, the world and Redis through proxies only."""
 
     temporal: Server
     world_server: Server
     worker: Server
     to_temporal: TcpProxy
     to_world: TcpProxy
+    to_redis: TcpProxy
     client: Client
     world: WorldUnderTest
     task_queue: str
-    ready_file: Path
 
     async def start(self, *started: Server) -> None:
         """Start servers, and wait until they answer."""
         for server in started:
-            if server is self.worker:
-                self.ready_file.unlink(missing_ok=True)
-            await server.start()
+            await server.start(group=_OWN_GROUP)
         for server in started:
             await server.wait_healthy()
 
@@ -58,13 +59,10 @@ class Stage:
     async def stop_worker(self, seconds: float) -> None:
         """Let the worker stand still for a while."""
         assert self.worker.process is not None
-        stat = Path(f"/proc/{self.worker.process.pid}/stat")
         _signal(self.worker, signal.SIGSTOP)
-
-        async def stands() -> bool:
-            return stat.read_text().rpartition(")")[2].split()[0] == "T"
-
-        await until(stands)
+        stopped = await asyncio.to_thread(os.waitid, os.P_PID, self.worker.process.pid, os.WSTOPPED | os.WNOWAIT)
+        assert stopped is not None
+        assert stopped.si_code == os.CLD_STOPPED
         await passed(seconds)
         _signal(self.worker, signal.SIGCONT)
 
@@ -89,28 +87,32 @@ async def crash_stage(folder: Path) -> AsyncGenerator[Stage]:
     """Servers in a folder of their own, with a janitor that sweeps every second."""
     settings = Settings(state_folder=folder, namespace="crash", task_queue="crash")
     (folder / "logs").mkdir(parents=True)
+    create_development_key(folder)
     ports = servers.Ports().claimed()
     direct = servers.endpoints_of(settings, ports)
     temporal = servers.temporal(settings, ports, folder)
-    world = servers.world(ports, folder)
+    world, valkey = servers.world(ports, folder), servers.valkey(ports, folder)
     async with AsyncExitStack() as stack:
-        for server in (temporal, world):
+        for server in (temporal, world, valkey):
             stack.push_async_callback(server.stop)
-            await server.start()
-        for server in (temporal, world):
+            await server.start(group=_OWN_GROUP)
+        for server in (temporal, world, valkey):
             await server.wait_healthy()
         await servers.prepare(direct)
         client = await Client.connect(
             direct.temporal_host, namespace=direct.namespace, data_converter=pydantic_data_converter
         )
-        await schedule_janitor(client, task_queue=direct.task_queue, every=JANITOR_EVERY)
+        options = SagaOptions(audit=True)
+        await schedule_janitor(client, options, task_queue=direct.task_queue, every=JANITOR_EVERY)
         to_temporal = await stack.enter_async_context(tcp_proxy(ports.temporal))
         to_world = await stack.enter_async_context(tcp_proxy(ports.world))
+        to_redis = await stack.enter_async_context(tcp_proxy(ports.redis))
         proxied = Endpoints.model_validate(
             {
                 **direct.model_dump(),
                 "temporal_host": f"127.0.0.1:{to_temporal.port}",
                 "world_url": f"http://127.0.0.1:{to_world.port}",
+                "redis_url": f"redis://127.0.0.1:{to_redis.port}/0",
             }
         )
         worker = servers.worker(settings, proxied, folder)
@@ -121,10 +123,10 @@ async def crash_stage(folder: Path) -> AsyncGenerator[Stage]:
             worker=worker,
             to_temporal=to_temporal,
             to_world=to_world,
+            to_redis=to_redis,
             client=client,
             world=WorldUnderTest(direct.world_url),
             task_queue=direct.task_queue,
-            ready_file=folder / "worker.ready",
         )
         await stage.start(worker)
         yield stage

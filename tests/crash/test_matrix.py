@@ -1,4 +1,5 @@
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ async def test_whatever_strikes_an_order_it_ends_whole_or_undone(
     left = [case for case in cases if (case.plan, case.step, case.point, case.blow) not in done]
 
     async for case, verdict in run_cases(stage, left):
-        print(f"{case.name}, seed {verdict.seed}: {verdict.end_state} {verdict.seconds} s", *verdict.violations)
+        said = (case.name, f"seed {verdict.seed}", verdict.end_state, f"{verdict.seconds} s", *verdict.violations)
+        sys.stdout.write(", ".join(said) + "\n")
         verdicts.append(verdict)
         if journal:
             with journal.open("a") as lines:

@@ -2,10 +2,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import cycle, islice
 
-import httpx
-from pydantic import JsonValue
-
-from countermand.saga import Plan, PlannedSaga, PlannedStep, SagaReport, SagaState
+from countermand.saga import Plan, PlannedSaga, PlannedStep, SagaState
 from countermand.saga.janitor import recover
 from countermand.saga.names import RECOVER
 from countermand.saga.reading import read_saga
@@ -19,15 +16,6 @@ from tests.saga.orders import AUTHORIZE, CAPTURE, QUOTE, order_plan
 Plant = Callable[[SagaEnv, str, str], Awaitable[None]]
 
 
-async def call(env: SagaEnv, operation: str, key: str, **body: JsonValue) -> dict[str, JsonValue]:
-    """Call the world as if a tool did, under any key."""
-    async with httpx.AsyncClient(base_url=env.world.url) as http:
-        path = f"/{operation.replace('.', '/')}"
-        answer = await http.post(path, json=body, headers={"Idempotency-Key": key})
-    assert answer.is_success, answer.text
-    return answer.json()
-
-
 async def good_orders(env: SagaEnv, number: int) -> list[str]:
     at_a_time = asyncio.Semaphore(8)
 
@@ -35,9 +23,7 @@ async def good_orders(env: SagaEnv, number: int) -> list[str]:
         async with at_a_time:
             saga_id = env.new_id("order")
             plan = Plan(steps=order_plan(f"{saga_id}.example.dev"))
-            done = await env.client.execute_workflow(
-                PlannedSaga.run, plan, id=saga_id, task_queue=env.task_queue, result_type=SagaReport
-            )
+            done = await env.client.execute_workflow(PlannedSaga.run, plan, id=saga_id, task_queue=env.task_queue)
             assert done.state is SagaState.COMMITTED
             return saga_id
 
@@ -45,38 +31,38 @@ async def good_orders(env: SagaEnv, number: int) -> list[str]:
 
 
 async def stray_reservation(env: SagaEnv, stray: str, _good: str) -> None:
-    await call(env, "inventory.reserve", f"{stray}:2", plan="small", reference="quote-1")
+    await env.world.call("inventory.reserve", f"{stray}:2", plan="small", reference="quote-1")
 
 
 async def stray_hold(env: SagaEnv, stray: str, _good: str) -> None:
-    await call(env, "payments.authorize", f"{stray}:3", amount=100, currency="eur")
+    await env.world.call("payments.authorize", f"{stray}:3", amount=100, currency="eur")
 
 
 async def stray_charge(env: SagaEnv, stray: str, _good: str) -> None:
-    held = await call(env, "payments.authorize", f"{stray}:3", amount=100, currency="eur")
-    await call(env, "payments.capture", f"{stray}:8", payment_id=held["id"])
+    held = await env.world.call("payments.authorize", f"{stray}:3", amount=100, currency="eur")
+    await env.world.call("payments.capture", f"{stray}:8", payment_id=held["id"])
 
 
 async def stray_cluster(env: SagaEnv, stray: str, _good: str) -> None:
-    await call(env, "cloud.create_cluster", f"{stray}:4", plan="small", region="eu-west")
+    await env.world.call("cloud.create_cluster", f"{stray}:4", plan="small", region="eu-west")
 
 
 async def balancer_that_its_saga_does_not_keep(env: SagaEnv, _stray: str, good: str) -> None:
     clusters = (await env.world.state()).cloud.clusters
     mine = next(cluster.id for cluster in clusters if cluster.key.startswith(f"{good}:"))
-    await call(env, "cloud.create_load_balancer", f"{good}:77", cluster_id=mine)
+    await env.world.call("cloud.create_load_balancer", f"{good}:77", cluster_id=mine)
 
 
 async def stray_route(env: SagaEnv, stray: str, _good: str) -> None:
-    await call(env, "dns.register", f"{stray}:7", name=f"{stray}.example.dev", values=["198.18.0.1"])
+    await env.world.call("dns.register", f"{stray}:7", name=f"{stray}.example.dev", values=["198.18.0.1"])
 
 
 async def stray_mail(env: SagaEnv, stray: str, _good: str) -> None:
-    await call(env, "mail.send", f"{stray}:9", to=["ada@example.com"], subject="?", body="?")
+    await env.world.call("mail.send", f"{stray}:9", to=["ada@example.com"], subject="?", body="?")
 
 
 async def key_that_is_none_of_ours(env: SagaEnv, stray: str, _good: str) -> None:
-    await call(env, "inventory.reserve", f"somebody-else/{stray}", plan="small")
+    await env.world.call("inventory.reserve", f"somebody-else/{stray}", plan="small")
 
 
 async def killed_saga(env: SagaEnv, stray: str, _good: str) -> None:
@@ -145,7 +131,7 @@ async def test_mending_recovers_killed_sagas_and_leaves_strays_to_an_operator(lo
 
 async def test_what_a_committed_saga_keeps_and_nobody_has_is_missing(lone_env: SagaEnv) -> None:
     (good,) = await good_orders(lone_env, 1)
-    await call(lone_env, "dns.unregister", "by-hand", original_key=f"{good}:7")
+    await lone_env.world.call("dns.unregister", "by-hand", original_key=f"{good}:7")
 
     found = await findings(lone_env)
 
@@ -155,7 +141,7 @@ async def test_what_a_committed_saga_keeps_and_nobody_has_is_missing(lone_env: S
 async def test_money_of_another_amount_is_found(lone_env: SagaEnv) -> None:
     (good,) = await good_orders(lone_env, 1)
     payment = (await lone_env.world.state()).payments.payments[0]
-    await call(lone_env, "payments.refund", "by-hand", id=payment.id, amount=1)
+    await lone_env.world.call("payments.refund", "by-hand", id=payment.id, amount=1)
 
     found = await findings(lone_env)
 
