@@ -13,7 +13,6 @@ from tests.saga.orders import ORDER_PLAN, standing_kinds
 from tests.saga.stage import Stage, call
 
 
-
 class Incident(BaseModel):
     """An incident; ``expected`` names the values that the world must show."""
 
