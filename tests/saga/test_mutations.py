@@ -29,8 +29,8 @@ MUTATIONS = {
         lines=(
             ("        self.steps.append(step)\n", ""),
             (
-                "                step.outcome = Outcome.DONE\n            except ActivityError",
-                "                step.outcome = Outcome.DONE; self.steps.append(step)\n            except ActivityError",
+                "outcome = Outcome.DONE\n            except ActivityError",
+                "outcome = Outcome.DONE; self.steps.append(step)\n            except ActivityError",
             ),
         ),
         noticed_by="test_cancel.py::test_a_call_in_flight_that_lands_although_it_was_cancelled_is_undone",
