@@ -18,7 +18,7 @@ MUTATIONS: dict[str, tuple[str, str, tuple[Lines, ...]]] = {
     "without cancel handling": (
         "cancel",
         "a cancelled saga did not complete by itself",
-        (("saga/executor.py", "            await asyncio.shield(task)\n", "            await task\n"),),
+        (("saga/tasks.py", "            await asyncio.shield(task)\n", "            await task\n"),),
     ),
     "without the janitor": (
         "terminate",
