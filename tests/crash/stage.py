@@ -83,7 +83,7 @@ def _signal(server: Server, sign: signal.Signals) -> None:
 
 
 @asynccontextmanager
-async def crash_stage(folder: Path) -> AsyncGenerator[Stage]:
+async def raised(folder: Path) -> AsyncGenerator[Stage]:
     """Servers in a folder of their own, with a janitor that sweeps every second."""
     settings = Settings(state_folder=folder, namespace="crash", task_queue="crash")
     (folder / "logs").mkdir(parents=True)

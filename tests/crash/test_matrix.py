@@ -1,44 +1,25 @@
-import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.crash.cases import all_cases, few_cases
-from tests.crash.matrix import Verdict, run_cases
-from tests.crash.report import write_report
+from tests.crash.cases import Blow, all_cases, few_cases
+from tests.crash.journal import Journal
+from tests.crash.matrix import run_cases
 from tests.crash.stage import Stage
 
-DOCS = Path(__file__).parents[2] / "docs"
 
-
+@pytest.mark.parametrize("blow", Blow, ids=lambda blow: blow.name.lower())
 async def test_whatever_strikes_an_order_it_ends_whole_or_undone(
-    stage: Stage, full: bool, request: pytest.FixtureRequest
+    crash_stage: Stage, journal: Journal, blow: Blow, full: bool
 ) -> None:
-    """With ``--full`` all cases, on from where an interrupted run stopped; the report is written at the end."""
-    folder = request.config.cache.mkdir("crash-matrix") if full and request.config.cache else None
-    journal = folder / "journal.jsonl" if folder else None
-    verdicts = _read(journal)
-    done = {(one.plan, one.step, one.point, one.fault) for one in verdicts}
-    cases = all_cases() if full else few_cases()
-    left = [case for case in cases if (case.plan, case.step, case.point, case.blow) not in done]
+    """With ``--full`` every case, on from where an interrupted run stopped."""
+    cases = [case for case in (all_cases() if full else few_cases()) if case.blow is blow]
 
-    async for case, verdict in run_cases(stage, left):
+    async for case, verdict in run_cases(crash_stage, [case for case in cases if case not in journal]):
         said = (case.name, f"seed {verdict.seed}", verdict.end_state, f"{verdict.seconds} s", *verdict.violations)
         sys.stdout.write(", ".join(said) + "\n")
-        verdicts.append(verdict)
-        if journal:
-            with journal.open("a") as lines:
-                lines.write(verdict.model_dump_json() + "\n")
+        journal.write(verdict)
 
-    if folder:
-        write_report(verdicts, DOCS)
-        shutil.rmtree(folder)
+    verdicts = [verdict for verdict in journal.verdicts if verdict.fault == blow]
     assert len(verdicts) == len(cases)
     assert [verdict for verdict in verdicts if verdict.violations] == []
-
-
-def _read(journal: Path | None) -> list[Verdict]:
-    if journal is None or not journal.exists():
-        return []
-    return [Verdict.model_validate_json(line) for line in journal.read_text().splitlines()]
