@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -130,8 +131,14 @@ class Chat:
                 ) from error
 
     async def cancel(self, ticket: TurnTicket, reason: str) -> None:
-        """Ask the turn's saga to stop and undo what it did."""
-        await self.client.get_workflow_handle(ticket.saga_id).cancel(reason=reason)
+        """Ask the turn's saga to stop and undo what it did, as soon as it has begun; one that has ended is left."""
+        ended = asyncio.gather(self.result(ticket), return_exceptions=True)
+        while not ended.done():
+            with suppress(RPCError):
+                await self.client.get_workflow_handle(ticket.saga_id).cancel(reason=reason)
+                break
+            await asyncio.wait({ended}, timeout=POLL.total_seconds())
+        ended.cancel()
 
 
 async def _ledger(handle: WorkflowHandle[AgentSaga, TurnResult]) -> SagaReport | None:

@@ -18,6 +18,15 @@ def _absolute(path: Path) -> Path:
     return path.expanduser().absolute()
 
 
+def _redis_url(url: str) -> str:
+    """A URL that the context cache understands."""
+    # Loaded only where one is set: commands that need no cache need not wait for its client.
+    from countermand.cache.urls import make_client  # noqa: PLC0415
+
+    make_client(url, socket_timeout=1)
+    return url
+
+
 class Settings(BaseSettings):
     """Where the servers are and how hard to try. Unset addresses mean: start and use the embedded servers."""
 
@@ -31,8 +40,12 @@ class Settings(BaseSettings):
     namespace: str = Field(default="production-transactions", description="Temporal namespace.")
     task_queue: str = Field(default="agent-saga-queue", description="Task queue of sagas, sessions and tools.")
     max_activity_retries: int = Field(default=3, ge=1, le=100, description="Attempts of one tool call.")
-    redis_url: str = Field(default="redis://localhost:6379/0", description="The context cache.")
-    world_url: str = Field(default="http://localhost:8700", description="The world simulator's base URL.")
+    redis_url: Annotated[str, AfterValidator(_redis_url)] = Field(
+        default="redis://localhost:6379/0", description="The context cache."
+    )
+    world_url: str = Field(
+        default="http://localhost:8700", pattern=r"^https?://[^\s/]+", description="The world simulator's base URL."
+    )
     model: str = Field(
         default="stub", description="stub[:persona], script:PATH, cassette:PATH, or langchain's provider:model."
     )

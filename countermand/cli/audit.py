@@ -29,20 +29,13 @@ from countermand.saga.reading import final_states
 from countermand.saga.types import JsonObject, SagaState
 from countermand.settings import Settings
 
-audit = App(
-    name="audit",
-    help="""The audit log: who decided what on which input, what was done, what was undone.
-
-Example: countermand audit verify
-
-Exit codes: 0 done, and nothing found; 1 something was found, or an error; 2 usage.""",
-)
+audit = App(name="audit")
 
 LogPlace = Annotated[
     str | None, Parameter(name="--log", help="A path (SQLite) or a database URL; else the embedded log.")
 ]
 KeysPlace = Annotated[Path | None, Parameter(name="--keys", help="The public keys that you trust.")]
-AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Answer in JSON.")]
+AsJson = Annotated[bool, Parameter(name="--json", help="Answer in JSON.")]
 
 
 @audit.command
@@ -53,9 +46,7 @@ def verify(
         Path | None, Parameter(name="--head", help="Heads that were published; without them a cut-off log looks whole.")
     ] = None,
     keys: KeysPlace = None,
-    against_temporal: Annotated[
-        bool, Parameter(negative="", help="Compare with the sagas that Temporal knows, too.")
-    ] = False,
+    against_temporal: Annotated[bool, Parameter(help="Compare with the sagas that Temporal knows, too.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Verify the whole log offline; every finding is named with its place.

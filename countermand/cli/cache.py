@@ -18,7 +18,7 @@ from countermand.settings import Settings
 
 TOKEN_VARIABLE = "COUNTERMAND_TOKEN"  # noqa: S105 - the variable's name, not the token
 
-cache = App(name="cache", help="The context cache's MCP server.")
+cache = App(name="cache")
 
 
 @cache.command
@@ -29,7 +29,7 @@ async def serve(
     port: Annotated[int, Parameter(help="Port to bind, with http; a free one if 0.")] = 8710,
     token_env: Annotated[str, Parameter(help="Variable that holds the bearer token, with http.")] = TOKEN_VARIABLE,
     tenant: Annotated[str, Parameter(help="Whose sessions are served.")] = "default",
-    json_output: Annotated[bool, Parameter(name="--json", negative="", help="Say where it serves as JSON.")] = False,
+    json_output: Annotated[bool, Parameter(name="--json", help="Say where it serves as JSON.")] = False,
 ) -> int:
     """Serve sessions, facts and feeds to MCP clients. Example: countermand cache serve --transport http."""
     token = os.environ.get(token_env)

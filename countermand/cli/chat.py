@@ -2,15 +2,16 @@
 
 import asyncio
 import re
+import readline  # noqa: F401 # pyright: ignore[reportUnusedImport] - input() edits lines with it
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 from pydantic import ValidationError
-from rich.console import Console
+from temporalio.service import RPCError
 
 from countermand.agents.agent_saga import TurnResult
 from countermand.agents.chat import Chat, SessionClosed, TurnLost
@@ -18,7 +19,18 @@ from countermand.agents.models import ModelUnavailable, check_model_name
 from countermand.agents.session import MAX_TEXT, Say, TurnTicket
 from countermand.cache.connection import Connection
 from countermand.cache.feed import Feed
-from countermand.cli.console import ERROR, USAGE, CommandError, exit_code_of, say_json, stderr, worst
+from countermand.cli.console import (
+    ERROR,
+    INTERRUPTED,
+    USAGE,
+    CommandError,
+    exit_code_of,
+    progress,
+    say_json,
+    stderr,
+    stdout,
+    worst,
+)
 from countermand.cli.live import LiveSteps
 from countermand.client import connect
 from countermand.embedded import connected
@@ -26,44 +38,39 @@ from countermand.saga import SagaOptions
 from countermand.saga.types import ID_PATTERN
 from countermand.settings import Settings
 
-chat = App(
-    name="chat",
-    help="""Talk to the order agent; each turn is one saga, committed or wholly undone.
-
-Example: countermand chat --yes -m "a medium environment in eu-west for ada@example.com at ada.example.dev" --json
-
-Exit code, of the worst turn: 0 committed, 3 compensated, 4 needs attention, 1 error.""",
-)
-
 _WELCOME = """\
 Say what you want to order, for example:
   a medium environment in eu-west for ada@example.com at ada.example.dev, two load balancers
-Ctrl-C stops a running turn and undoes it; an empty line with Ctrl-D leaves."""
+Ctrl-C stops a running turn and undoes it; Ctrl-D leaves."""
+
+_STOPPING = "Stopping this turn; what it did is being undone … (Ctrl-C again leaves; it is undone all the same)"
+
+_PATIENCE = 5.0
+"""Seconds that a message may wait for a worker before the customer is told."""
 
 
-@chat.default
-def run(
+def chat(
     *,
     message: Annotated[
-        tuple[str, ...], Parameter(name=["-m", "--message"], help="Say this and leave; repeatable.")
+        tuple[str, ...],
+        Parameter(name=["-m", "--message"], allow_leading_hyphen=True, help="Say this and leave; repeatable."),
     ] = (),
-    yes: Annotated[bool, Parameter(name="--yes", negative="", help="Confirm quotes in advance.")] = False,
-    json_output: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object a turn.")] = False,
+    yes: Annotated[bool, Parameter(name="--yes", help="Confirm quotes in advance.")] = False,
+    json_output: Annotated[bool, Parameter(name="--json", help="One JSON object a turn.")] = False,
     session: Annotated[str | None, Parameter(help="Go on with this session, or give a new one its name.")] = None,
     model: Annotated[str | None, Parameter(help="stub[:persona], script:PATH, or provider:model.")] = None,
 ) -> int:
     """Run the conversation; answers the worst turn's exit code."""
     settings = Settings()
-    name = session or f"chat-{uuid.uuid4().hex[:8]}"
+    name = f"chat-{uuid.uuid4().hex[:8]}" if session is None else session
     chosen = model or settings.model
     _check(name, message, chosen)
-    console = stderr()
     # A runner of our own: the prompt is read between its runs, so that Ctrl-C means what it should in both.
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         try:
-            talk = runner.run(_connect(stack, settings, console, session=name, model=chosen))
-            terminal = Terminal(runner, talk, console, yes=yes, as_json=json_output)
+            talk = runner.run(_connect(stack, settings, session=name, model=chosen))
+            terminal = Terminal(runner, talk, yes=yes, as_json=json_output)
             return terminal.say_all(message) if message else terminal.converse()
         finally:
             runner.run(stack.aclose())
@@ -71,7 +78,7 @@ def run(
 
 def _check(session: str, messages: tuple[str, ...], model: str) -> None:
     """Refuse what can't work before anything is started."""
-    if not re.match(ID_PATTERN, session):
+    if not re.fullmatch(ID_PATTERN, session):
         raise CommandError("--session: use 1 to 64 letters, digits, dots, underscores or dashes", USAGE)
     for number, text in enumerate(messages, start=1):
         if not text.strip() or len(text) > MAX_TEXT:
@@ -82,11 +89,8 @@ def _check(session: str, messages: tuple[str, ...], model: str) -> None:
         raise CommandError(f"--model: {error}", USAGE) from error
 
 
-async def _connect(stack: AsyncExitStack, settings: Settings, console: Console, *, session: str, model: str) -> Chat:
-    def notify(line: str) -> None:
-        console.print(line, style="dim")
-
-    endpoints = await stack.enter_async_context(connected(settings, notify=notify))
+async def _connect(stack: AsyncExitStack, settings: Settings, *, session: str, model: str) -> Chat:
+    endpoints = await stack.enter_async_context(connected(settings, notify=progress))
     redis = await stack.enter_async_context(Connection(endpoints.redis_url))
     return Chat(
         client=await connect(endpoints),
@@ -101,22 +105,31 @@ async def _connect(stack: AsyncExitStack, settings: Settings, console: Console, 
 class Terminal:
     """The conversation as a person at a terminal, or a program on a pipe, sees it."""
 
-    def __init__(self, runner: asyncio.Runner, talk: Chat, console: Console, *, yes: bool, as_json: bool) -> None:
+    def __init__(self, runner: asyncio.Runner, talk: Chat, *, yes: bool, as_json: bool) -> None:
         self._runner = runner
         self._talk = talk
-        self._console = console
+        self._console = stderr()
         self._yes = yes
         self._as_json = as_json
+        self._stopped = False
 
     def say_all(self, messages: Iterable[str]) -> int:
-        """Say each message in turn; answers the worst turn's exit code."""
-        return worst([self._turn(text) for text in messages])
+        """Say each message in turn until Ctrl-C; answers the worst turn's exit code."""
+        codes: list[int] = []
+        for text in messages:
+            codes.append(self._turn(text))
+            if self._stopped:
+                return INTERRUPTED
+        return worst(codes)
 
     def converse(self) -> int:
-        """Say what is typed until the end of the input."""
-        if sys.stdin.isatty():
-            self._console.print(_WELCOME, style="dim")
-        return self.say_all(_typed())
+        """Say what is typed until the end of the input; Ctrl-C stops a turn, and not the conversation."""
+        if not sys.stdin.isatty():
+            return self.say_all(_typed())
+        self._console.print(_WELCOME, style="dim")
+        code = worst([self._turn(text) for text in _typed()])
+        self._console.print(f"Go on with: countermand chat --session {self._talk.session}", style="dim")
+        return code
 
     def _turn(self, text: str) -> int:
         try:
@@ -126,28 +139,41 @@ class Terminal:
             return self._fail(f"a message has 1 to {MAX_TEXT:,} characters")
         except (SessionClosed, TurnLost) as error:
             return self._fail(str(error))
+        except RPCError as error:
+            return self._fail(f"Temporal: {error.message}")
         if self._as_json:
             say_json(result.model_dump(mode="json", exclude={"messages"}))
         else:
-            self._console.file.flush()
-            print(result.text, flush=True)  # noqa: T201 - the answer is the program's output
+            answer = stdout()
+            answer.print(result.text, markup=False, soft_wrap=not answer.is_terminal)
         return exit_code_of(result.saga.state)
 
     def _fail(self, message: str) -> int:
-        self._console.print(f"error: {message}", style="red")
+        self._console.print(f"error: {message}", style="red", markup=False, soft_wrap=True)
         return ERROR
 
     async def _answer(self, say: Say) -> TurnResult:
-        ticket = await self._talk.say(say)
+        self._stopped = False
+        # Never left half-way: a message that is under way when Ctrl-C comes has its turn, which is then stopped.
+        saying = asyncio.create_task(self._say(say))
         with LiveSteps(self._console, quiet=self._as_json) as live:
             try:
-                return await self._watch(ticket, live)
+                return await self._watch(await asyncio.shield(saying), live)
             except asyncio.CancelledError:
                 if (task := asyncio.current_task()) is not None:
                     task.uncancel()
-                self._console.print("Stopping this turn; what it did is being undone …", style="yellow")
+                self._stopped = True
+                self._console.print(_STOPPING, style="yellow")
+                ticket = await saying
                 await self._talk.cancel(ticket, "the customer stopped it")
                 return await self._watch(ticket, live)
+
+    async def _say(self, say: Say) -> TurnTicket:
+        taken = asyncio.create_task(self._talk.say(say))
+        await asyncio.wait({taken}, timeout=_PATIENCE)
+        if not taken.done():
+            self._console.print(f"No worker answers on {self._talk.task_queue} yet; is there one?", style="yellow")
+        return await taken
 
     async def _watch(self, ticket: TurnTicket, live: LiveSteps) -> TurnResult:
         async for news in self._talk.watch(ticket):
@@ -159,12 +185,17 @@ class Terminal:
 
 
 def _typed() -> Iterator[str]:
-    """The lines that are typed, or piped in, until the end of the input or Ctrl-C."""
+    """The lines that are typed, or piped in, until the end of the input; Ctrl-C drops a line."""
     prompt = "you> " if sys.stdin.isatty() else ""
     while True:
         try:
             line = input(prompt)
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
+        except KeyboardInterrupt:
+            if not prompt:
+                raise
+            line = ""
+            print()  # noqa: T201 - the next prompt is on a line of its own
         if line.strip():
             yield line

@@ -18,8 +18,11 @@ ERROR = 1
 USAGE = 2
 COMPENSATED = 3
 NEEDS_ATTENTION = 4
+INTERRUPTED = 130
 
-EXIT_CODES = "Exit codes: 0 committed or done, 1 error, 2 usage, 3 compensated, 4 needs attention."
+EXIT_CODES = (
+    "Exit codes: 0 committed or done, 1 error, 2 usage, 3 compensated, 4 needs attention, 130 interrupted by Ctrl-C."
+)
 
 _CODES = {"committed": COMMITTED, "compensated": COMPENSATED, "needs_attention": NEEDS_ATTENTION}
 
@@ -39,13 +42,20 @@ def exit_code_of(state: SagaState) -> int:
 
 def worst(codes: list[int]) -> int:
     """The worst of several exit codes: 1, then 4, 3, 0."""
-    return max(codes, key=(COMMITTED, COMPENSATED, NEEDS_ATTENTION, USAGE, ERROR).index, default=COMMITTED)
+    return max(codes, key=(COMMITTED, COMPENSATED, NEEDS_ATTENTION, ERROR).index, default=COMMITTED)
 
 
 def say_json(value: JsonValue) -> None:
     """Print one JSON value on one line of standard output."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
     sys.stdout.flush()
+
+
+def progress(line: str) -> None:
+    """Tell a person what takes its time; a program has no use for it."""
+    console = stderr()
+    if console.is_terminal:
+        console.print(line, style="dim")
 
 
 def stdout() -> Console:

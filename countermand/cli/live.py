@@ -5,11 +5,12 @@ from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
 from countermand.saga import SagaReport
-from countermand.saga.types import Compensation, Outcome, StepReport
+from countermand.saga.types import Compensation, Outcome
 
 _OUTCOMES = {
     None: ("running …", "yellow"),
@@ -27,7 +28,7 @@ _UNDOS = {
 
 
 class LiveSteps:
-    """Shows a saga's ledger: in place on a terminal, a line a change in a pipe, nothing when quiet.
+    """Shows a saga's ledger in place on a terminal; nothing in a pipe, or when quiet.
 
     Args:
         console: Where to show it.
@@ -35,16 +36,15 @@ class LiveSteps:
     """
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
-        self._console = console
-        self._quiet = quiet
         self._live = Live(console=console, refresh_per_second=8) if console.is_terminal and not quiet else None
-        self._table: Table | str = ""
-        self._text = ""
-        self._said: set[tuple[int, Outcome | None, Compensation]] = set()
+        self._busy = Spinner("dots", style="yellow")
+        self._table = Table.grid()
+        self._text = Text()
 
     def __enter__(self) -> Self:
         if self._live:
             self._live.start()
+            self._refresh()
         return self
 
     def __exit__(
@@ -57,23 +57,17 @@ class LiveSteps:
 
     def show(self, report: SagaReport) -> None:
         """Show the ledger as it stands now."""
-        if self._quiet:
-            return
-        if self._live:
-            self._table = _table(report)
-            self._live.update(Group(self._table, self._text))
-            return
-        for step in report.steps:
-            state = (step.no, step.outcome, step.compensation)
-            if state not in self._said:
-                self._said.add(state)
-                self._console.print(_row(step), highlight=False)
+        self._table = _table(report)
+        self._refresh()
 
     def say(self, piece: str) -> None:
-        """Show a piece of the model's text as it comes; in a pipe only the whole answer is of use."""
-        self._text += piece
+        """Show a piece of the model's text as it comes."""
+        self._text.append(piece)
+        self._refresh()
+
+    def _refresh(self) -> None:
         if self._live:
-            self._live.update(Group(self._table, self._text))
+            self._live.update(Group(self._table, self._text or self._busy))
 
 
 def _table(report: SagaReport) -> Table:
@@ -82,12 +76,11 @@ def _table(report: SagaReport) -> Table:
         outcome, colour = _OUTCOMES[step.outcome]
         undo, undo_colour = _UNDOS[step.compensation]
         order = f" ({step.undo_no})" if step.undo_no and undo else ""
+        gone = step.compensation in {Compensation.DONE, Compensation.NOOP}
         table.add_row(
-            f"  {step.no:>2}", step.tool, Text(outcome, style=colour), Text(f"{undo}{order}", style=undo_colour)
+            f"  {step.no:>2}",
+            Text(step.tool, style="dim strike" if gone else ""),
+            Text(outcome, style="dim" if gone else colour),
+            Text(f"{undo}{order}", style=undo_colour),
         )
     return table
-
-
-def _row(step: StepReport) -> str:
-    undo = _UNDOS[step.compensation][0]
-    return f"  {step.no:>2}  {step.tool}: {_OUTCOMES[step.outcome][0]}" + (f", {undo}" if undo else "")

@@ -22,9 +22,9 @@ async def resolve(
     step: Annotated[int, Parameter(help="The step that left a residual.")],
     /,
     *,
-    retry: Annotated[bool, Parameter(negative="", help="Try its undo again.")] = False,
-    done_by_hand: Annotated[bool, Parameter(negative="", help="It was undone by hand.")] = False,
-    give_up: Annotated[bool, Parameter(negative="", help="It stands for good; needs --reason.")] = False,
+    retry: Annotated[bool, Parameter(help="Try its undo again.")] = False,
+    done_by_hand: Annotated[bool, Parameter(help="It was undone by hand.")] = False,
+    give_up: Annotated[bool, Parameter(help="It stands for good; needs --reason.")] = False,
     by: By = None,
     reason: Annotated[str, Parameter(help="Why.")] = "",
     json_output: Json = False,
@@ -59,7 +59,7 @@ async def revoke(
     """Undo a saga that had committed; twice is once. Example: countermand saga revoke chat-1a2b3c4d/t2."""
     load_tools()
     who = by or getpass.getuser()
-    if not re.match(ID_PATTERN, who):
+    if not re.fullmatch(ID_PATTERN, who):
         raise CommandError("--by: name an account, by 1 to 64 letters, digits, dots, underscores or dashes", USAGE)
     async with client_of_servers() as client:
         report = await revoke_saga(client, saga_id, by=who, actor=f"operator:{who}", reason=reason)

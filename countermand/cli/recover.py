@@ -3,9 +3,9 @@
 import asyncio
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from countermand.cli.console import ERROR, CommandError, say_json, stderr, stdout
+from countermand.cli.console import ERROR, CommandError, progress, say_json, stderr, stdout
 from countermand.client import connect
 from countermand.embedded import connected
 from countermand.saga.janitor import JanitorHealth, SweepInput, janitor_health, sweep
@@ -15,25 +15,18 @@ from countermand.saga.types import JsonObject, SagaOptions
 from countermand.settings import Settings
 from countermand.tools.registry import load_tools
 
-recover = App(
-    name="recover",
-    help="""Undo what terminated or timed-out sagas left, from their histories; the janitor does so by itself.
 
-Example: countermand recover --saga chat-1a2b3c4d/t2""",
-)
-
-
-@recover.default
-async def _recover(
+async def recover(
     *,
     saga: Annotated[str | None, Parameter(help="Look at this saga only.")] = None,
-    status: Annotated[bool, Parameter(negative="", help="Only say when the janitor swept last.")] = False,
-    watch: Annotated[bool, Parameter(negative="", help="Sweep again every 10 seconds, until Ctrl-C.")] = False,
-    json_output: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object a sweep.")] = False,
+    status: Annotated[bool, Parameter(help="Only say when the janitor swept last.")] = False,
+    watch: Annotated[bool, Parameter(help="Sweep again every 10 seconds, until Ctrl-C.")] = False,
+    json_output: Annotated[bool, Parameter(name="--json", help="One JSON object a sweep.")] = False,
 ) -> int:
+    """Sweep once, or until Ctrl-C."""
     settings = Settings()
     load_tools(settings.tools)
-    async with connected(settings, notify=lambda line: stderr().print(line, style="dim")) as endpoints:
+    async with connected(settings, notify=progress) as endpoints:
         client = await connect(endpoints)
         if status:
             return _show(await janitor_health(client), as_json=json_output)

@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from rich.table import Table
 from temporalio.client import Client
 
-from countermand.cli.console import COMMITTED, exit_code_of, say_json, stderr, stdout
+from countermand.cli.console import COMMITTED, exit_code_of, progress, say_json, stdout
 from countermand.client import connect
 from countermand.embedded import connected
 from countermand.saga.history import RecordedStep
@@ -17,20 +17,15 @@ from countermand.saga.reading import list_sagas, read_saga
 from countermand.saga.types import SagaState
 from countermand.settings import Settings
 
-saga = App(
-    name="saga",
-    help="""List sagas, or show one's ledger and timeline.
-
-Example: countermand saga show chat-1a2b3c4d/t2""",
-)
+saga = App(name="saga")
 SagaId = Annotated[str, Parameter(help="The saga's id, which is its workflow's.")]
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
+Json = Annotated[bool, Parameter(name="--json", help="Print JSON.")]
 
 
 @asynccontextmanager
 async def client_of_servers() -> AsyncGenerator[Client]:
     """A client of the servers that the settings name."""
-    async with connected(Settings(), notify=lambda line: stderr().print(line, style="dim")) as endpoints:
+    async with connected(Settings(), notify=progress) as endpoints:
         yield await connect(endpoints)
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from countermand.cli.console import CommandError, say_json, stdout
 from countermand.cli.logs import log_to_stderr
@@ -18,33 +18,21 @@ from countermand.embedded.servers import Ports
 from countermand.embedded.supervisor import STAY, Supervisor
 from countermand.settings import Settings
 
-up = App(
-    name="up",
-    help="""Run Temporal, Valkey, the world and a worker until Ctrl-C; other commands find them by themselves.
-
-Where they run already, say where, and have them stay until `countermand down`.
-
-Example: countermand up --ui-port 8233""",
-)
-down = App(name="down", help="Stop the embedded servers.\n\nExample: countermand down")
-
 Port = Annotated[int, Parameter(help="Port to serve on; a free one if 0.")]
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
+Json = Annotated[bool, Parameter(name="--json", help="Print JSON.")]
 
 
-@up.default
-async def _up(
+async def up(
     *,
-    ephemeral: Annotated[
-        bool, Parameter(negative="", help="Keep nothing: a state folder of its own that goes at the end.")
-    ] = False,
+    ephemeral: Annotated[bool, Parameter(help="Keep nothing: a state folder of its own that goes at the end.")] = False,
     temporal_port: Port = 0,
     ui_port: Port = 0,
     redis_port: Port = 0,
     world_port: Port = 0,
     json_output: Json = False,
-    while_used: Annotated[bool, Parameter(negative="", show=False)] = False,
+    while_used: Annotated[bool, Parameter(show=False)] = False,
 ) -> int:
+    """Run the servers of the state folder, or say where they run."""
     settings = Settings()
     log_to_stderr()
     ports = Ports(temporal=temporal_port, ui=ui_port, redis=redis_port, world=world_port)
@@ -93,8 +81,8 @@ def _show(answer: Answer, *, as_json: bool, note: str) -> None:
     console.print(note, style="dim", soft_wrap=True)
 
 
-@down.default
-async def _down(*, json_output: Json = False) -> int:
+async def down(*, json_output: Json = False) -> int:
+    """Stop the servers of the state folder, and wait until they are gone."""
     folder = Settings().state_folder
     pid = owner(folder)
     if pid:

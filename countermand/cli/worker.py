@@ -5,7 +5,7 @@ import signal
 from contextlib import AsyncExitStack, suppress
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from countermand.cache.connection import Connection
 from countermand.cache.context import ContextCache
@@ -25,20 +25,13 @@ from countermand.worker import build_worker
 _PATIENCE = 30.0
 """Seconds that a worker waits for its Temporal server: both are often started together."""
 
-worker = App(
-    name="worker",
-    help="""Serve sagas, agents and tools from the task queue, until SIGTERM or Ctrl-C.
 
-Example: COUNTERMAND_TEMPORAL_HOST=localhost:7233 countermand worker""",
-)
-
-
-@worker.default
-async def _worker(
+async def worker(
     *,
     task_queue: Annotated[str | None, Parameter(help="Serve this task queue instead of the setting's.")] = None,
-    json_output: Annotated[bool, Parameter(name="--json", negative="", help="Say that it serves as JSON.")] = False,
+    json_output: Annotated[bool, Parameter(name="--json", help="Say that it serves as JSON.")] = False,
 ) -> int:
+    """Serve until told to stop."""
     settings = Settings()
     log_to_stderr()
     load_tools(settings.tools)

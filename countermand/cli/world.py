@@ -1,9 +1,5 @@
-"""``countermand world``: serve the world simulator, look at it, and break it.
+"""``countermand world``: serve the world simulator, look at it, and break it."""
 
-Exit codes: 0 done, 1 the world could not be reached or failed, 2 what was asked for makes no sense.
-"""
-
-import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,9 +8,9 @@ from typing import Annotated, Literal
 import httpx
 from cyclopts import App, Parameter
 from pydantic import JsonValue, TypeAdapter, ValidationError
-from rich.console import Console
 from rich.table import Table
 
+from countermand.cli.console import USAGE, CommandError, progress, say_json, stdout
 from countermand.settings import Settings
 from countermand.tools.world.control import State, list_operations, unknown_operation
 from countermand.tools.world.errors import ErrorBody
@@ -23,17 +19,23 @@ from countermand.tools.world.operations import OperationInfo
 from countermand.tools.world.server import listen, run_world
 from countermand.tools.world.simulation import OPERATIONS
 
-FAILED, MISUSED = 1, 2
-
-AsJson = Annotated[bool, Parameter("--json", negative=(), help="Print one JSON document instead of tables.")]
+AsJson = Annotated[bool, Parameter("--json", help="Print one JSON document instead of tables.")]
 Url = Annotated[str | None, Parameter("--url", help="The world's base URL; found by itself if not given.")]
 
-app = App(name="world", help="The world simulator: payments, inventory, cloud, DNS and mail, with their own ledger.")
-fault = App(name="fault", help="Faults: what goes wrong at the providers, and when.")
-app.command(fault)
+world = App(name="world")
+_Json: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+
+fault = App(
+    name="fault",
+    help="""Faults: what goes wrong at the providers, and when.
+
+    Example: countermand world fault list
+    """,
+)
+world.command(fault)
 
 
-@app.command
+@world.command
 def serve(*, port: int = 8700, host: str = "127.0.0.1", db: Path | None = None) -> int:
     """Serve the world until it is stopped.
 
@@ -45,18 +47,20 @@ def serve(*, port: int = 8700, host: str = "127.0.0.1", db: Path | None = None) 
         db: Database file; without one everything is forgotten at the end.
     """
     if db is not None and not db.parent.is_dir():
-        return _fail(f"--db: the folder {db.parent} does not exist", MISUSED)
+        raise CommandError(f"--db: the folder {db.parent} does not exist", USAGE)
     try:
         listener = listen(host, port)
     except OSError as error:
-        return _fail(f"--port: cannot listen on {host}:{port} ({error.strerror}); choose another --port", FAILED)
+        raise CommandError(
+            f"--port: cannot listen on {host}:{port} ({error.strerror}); choose another --port"
+        ) from error
     url = f"http://{host}:{listener.getsockname()[1]}"
     kept = f"kept in {db}" if db else "in memory"
     run_world(db, listener, lambda: print(f"world ready at {url}, {kept}", flush=True))  # noqa: T201 - whoever starts it waits for this line
     return 0
 
 
-@app.command
+@world.command
 async def state(*, as_json: AsJson = False, url: Url = None) -> int:
     """Show every provider's tables and what stands now.
 
@@ -65,7 +69,7 @@ async def state(*, as_json: AsJson = False, url: Url = None) -> int:
     return await _ask(url, "GET", "/state", _show_state, as_json=as_json)
 
 
-@app.command
+@world.command
 async def reset(*, as_json: AsJson = False, url: Url = None) -> int:
     """Empty the world: tables, ledger, idempotency keys and faults.
 
@@ -74,7 +78,7 @@ async def reset(*, as_json: AsJson = False, url: Url = None) -> int:
     return await _ask(url, "POST", "/reset", lambda _content: _say("the world is empty"), as_json=as_json)
 
 
-@app.command
+@world.command
 async def operations(*, as_json: AsJson = False) -> int:
     """List the operations on which faults can be set.
 
@@ -82,7 +86,7 @@ async def operations(*, as_json: AsJson = False) -> int:
     """
     listed = list_operations()
     if as_json:
-        _say_json(TypeAdapter(list[OperationInfo]).dump_json(listed).decode())
+        say_json(TypeAdapter(list[OperationInfo]).dump_python(listed, mode="json"))
         return 0
     rows = [(known.name, known.method, "effect" if known.effect else "read", *known.undone_by) for known in listed]
     _table("Operations", ("operation", "method", "class", "undone by", "or by"), rows)
@@ -124,7 +128,7 @@ async def add(
         url: The world's base URL.
     """
     if operation not in OPERATIONS:
-        return _fail(f"--operation: {unknown_operation(operation)}", MISUSED)
+        raise CommandError(f"--operation: {unknown_operation(operation)}", USAGE)
     try:
         wanted = FaultRequest(
             operation=operation,
@@ -141,7 +145,7 @@ async def add(
     except ValidationError as error:
         problem = error.errors()[0]
         option = str(problem["loc"][0]).removesuffix("_s").replace("_", "-")
-        return _fail(f"--{option}: {problem['msg'].removeprefix('Value error, ')}", MISUSED)
+        raise CommandError(f"--{option}: {problem['msg'].removeprefix('Value error, ')}", USAGE) from error
     body: JsonValue = wanted.model_dump(mode="json")
     return await _ask(url, "POST", "/faults", _show_fault, as_json=as_json, body=body)
 
@@ -173,7 +177,7 @@ async def _base(url: str | None) -> AsyncGenerator[str]:
     # Starting servers is not needed, nor its imports paid for, where the address is given.
     from countermand.embedded import connected  # noqa: PLC0415 - see above
 
-    async with connected(Settings()) as endpoints:
+    async with connected(Settings(), notify=progress) as endpoints:
         yield endpoints.world_url
 
 
@@ -190,18 +194,22 @@ async def _ask(
     async with _base(url) as base, httpx.AsyncClient(timeout=30) as client:
         try:
             answer = await client.request(method, f"{base.rstrip('/')}{path}", json=body)
+            if answer.is_client_error:
+                raise CommandError(ErrorBody.model_validate_json(answer.content).error.message, USAGE)
+            if answer.is_error:
+                raise CommandError(f"the world at {base} failed with HTTP {answer.status_code}; its log says why")
+            if as_json:
+                say_json(_Json.validate_json(answer.content))
+            else:
+                show(answer.content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             why = str(error) or type(error).__name__
-            return _fail(f"the world at {base} does not answer ({why}); start one: countermand world serve", FAILED)
-        if answer.is_client_error:
-            return _fail(ErrorBody.model_validate_json(answer.content).error.message, MISUSED)
-        if answer.is_error:
-            return _fail(f"the world at {base} failed with HTTP {answer.status_code}; its log says why", FAILED)
-        if as_json:
-            _say_json(answer.text)
-        else:
-            show(answer.content)
-        return 0
+            raise CommandError(
+                f"the world at {base} does not answer ({why}); start one: countermand world serve"
+            ) from error
+        except ValidationError as error:
+            raise CommandError(f"what answers at {base} is no world: set --url, or COUNTERMAND_WORLD_URL") from error
+    return 0
 
 
 def _show_state(content: bytes) -> None:
@@ -252,17 +260,8 @@ def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) ->
     table = Table(*columns, title=f"{title} ({len(rows)})", title_justify="left")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    stdout().print(table)
 
 
 def _say(text: str) -> None:
-    Console().print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _say_json(text: str) -> None:
-    sys.stdout.write(text + "\n")
-
-
-def _fail(message: str, code: int) -> int:
-    Console(stderr=True).print(f"countermand world: {message}", markup=False, highlight=False, soft_wrap=True)
-    return code
+    stdout().print(text, markup=False, soft_wrap=True)

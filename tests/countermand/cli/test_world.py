@@ -1,11 +1,12 @@
 """``countermand world`` against a real world."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 
 import pytest
 
-from countermand.cli.world import app
+from countermand.cli import main
 from countermand.tools.world.server import serve_world
 
 
@@ -16,9 +17,8 @@ async def url() -> AsyncGenerator[str]:
 
 
 async def run(*tokens: str) -> int:
-    code = await app.run_async(tokens, result_action="return_value")
-    assert isinstance(code, int)
-    return code
+    # In a thread: the world answers from this one's loop.
+    return await asyncio.to_thread(main.run, ["world", *tokens])
 
 
 async def test_a_fault_is_set_listed_and_cleared(url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +60,7 @@ async def test_a_fault_that_makes_no_sense_is_refused_in_one_line_that_names_the
 
     told = capsys.readouterr()
     assert (code, told.out) == (2, "")
-    assert told.err.startswith(f"countermand world: {option}: ")
+    assert told.err.startswith(f"error: {option}: ")
     assert told.err.count("\n") == 1
 
 
@@ -91,6 +91,19 @@ async def test_a_world_that_does_not_answer_is_told_in_one_line(capsys: pytest.C
     assert told.count("\n") == 1
 
 
+async def test_what_is_no_world_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        assert [await run("state", "--url", base), await run("state", "--json", "--url", base)] == [1, 1]
+
+    problem = f"error: what answers at {base} is no world: set --url, or COUNTERMAND_WORLD_URL\n"
+    assert capsys.readouterr().err == problem * 2
+
+
 async def test_an_unknown_fault_cannot_be_cleared(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert await run("fault", "clear", "99", "--url", url) == 2
     assert "'99'" in capsys.readouterr().err
@@ -105,6 +118,6 @@ async def test_a_taken_port_and_a_missing_folder_are_told(url: str, capsys: pyte
 
 @pytest.mark.parametrize("command", ["serve", "state", "reset", "operations", "fault add", "fault list", "fault clear"])
 async def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    await app.run_async([*command.split(), "--help"], result_action="return_value")
+    await run(*command.split(), "--help")
 
     assert f"countermand world {command}" in capsys.readouterr().out

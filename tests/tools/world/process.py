@@ -6,13 +6,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-SERVE = "import sys; from countermand.cli.world import app; app(['serve', '--port', '0', *sys.argv[1:]])"
-
 
 @contextmanager
 def world_process(*arguments: str | Path) -> Generator[tuple[subprocess.Popen[str], str]]:
     """Start it, wait for its one line, and yield it with its URL; it is killed at the end if it still runs."""
-    command = [sys.executable, "-c", SERVE, *map(str, arguments)]
+    command = [sys.executable, "-m", "countermand", "world", "serve", "--port", "0", *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
