@@ -15,7 +15,10 @@ from countermand.agents.agent_saga import AgentSaga
 from countermand.agents.context import Contexts
 from countermand.agents.feed import step_watcher
 from countermand.agents.graph import GRAPH, build_graph
+from countermand.agents.lines import read_end
+from countermand.agents.pages import BatchPage, read_page
 from countermand.agents.session import ChatSession
+from countermand.agents.swarm import Swarm
 from countermand.agents.think import Thinker
 from countermand.cache.context import ContextCache
 from countermand.cache.feed import Feed
@@ -59,6 +62,8 @@ class CountermandPlugin(SimplePlugin):
                 PlannedSaga,
                 AgentSaga,
                 ChatSession,
+                Swarm,
+                BatchPage,
                 RecoverySaga,
                 RevokeSaga,
                 ResidualsWorkflow,
@@ -68,6 +73,8 @@ class CountermandPlugin(SimplePlugin):
             activities=[
                 *activities_of(served, step_watcher(feed) if feed else None),
                 thinker.think,
+                read_page,
+                read_end,
                 sweep_activity,
                 *([AuditWriter(audit).append] if audit else []),
             ],

@@ -1,23 +1,45 @@
 """The worker: serves sagas, agents and tools from one task queue."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from countermand.agents.swarms import queue_of_swarms
 from countermand.saga.activities import HEARTBEAT_INTERVAL
 
+SWARM_SLOTS = 16
+"""Activities of swarms that a worker runs at once; what is beyond waits in their queue, and no chat behind it."""
 
-def build_worker(client: Client, *, task_queue: str) -> Worker:
+
+@asynccontextmanager
+async def serving(client: Client, *, task_queue: str) -> AsyncGenerator[None]:
+    """Serve a task queue and, with slots of its own, the queue of its swarms: a swarm may not starve a chat.
+
+    Args:
+        client: Connected with ``CountermandPlugin``.
+        task_queue: The queue of chats; that of their swarms is named after it.
+    """
+    swarms = build_worker(client, task_queue=queue_of_swarms(task_queue), slots=SWARM_SLOTS)
+    async with build_worker(client, task_queue=task_queue), swarms:
+        yield
+
+
+def build_worker(client: Client, *, task_queue: str, slots: int | None = None) -> Worker:
     """A worker with the time-outs that let another one take over within seconds.
 
     Args:
         client: Connected with ``CountermandPlugin``, which brings the workflows and activities.
         task_queue: The queue to serve.
+        slots: Activities, and workflow tasks, at once; Temporal's own bound if None.
     """
     return Worker(
         client,
         task_queue=task_queue,
+        max_concurrent_activities=slots,
+        max_concurrent_workflow_tasks=slots,
         # An activity learns of its cancellation with a heartbeat: let heartbeats through as they come.
         max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
         default_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,

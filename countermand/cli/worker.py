@@ -20,7 +20,7 @@ from countermand.saga.audit.log import AuditLog
 from countermand.settings import Settings
 from countermand.tools.client import providers_at
 from countermand.tools.registry import load_tools
-from countermand.worker import build_worker
+from countermand.worker import serving
 
 _PATIENCE = 30.0
 """Seconds that a worker waits for its Temporal server: both are often started together."""
@@ -53,7 +53,7 @@ async def _serve(settings: Settings, task_queue: str | None, *, as_json: bool) -
         stack.callback(audit.close)
         plugin = CountermandPlugin(cache=ContextCache(redis), feed=Feed(redis), audit=audit)
         client = await connect(endpoints, plugin, patience=_PATIENCE)
-        async with providers_at(endpoints.world_url), build_worker(client, task_queue=queue):
+        async with providers_at(endpoints.world_url), serving(client, task_queue=queue):
             if as_json:
                 say_json({"serving": queue, "temporal_host": endpoints.temporal_host})
             else:
