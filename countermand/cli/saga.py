@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from rich.table import Table
 from temporalio.client import Client
 
-from countermand.cli.console import COMMITTED, exit_code_of, progress, say_json, stdout
+from countermand.cli.console import COMMITTED, exit_code_of, progress, say_json, stderr, stdout
 from countermand.client import connect
 from countermand.embedded import connected
 from countermand.saga.history import RecordedStep
