@@ -125,12 +125,13 @@ class Stage:
         self.started.append(f"saga-{uuid.uuid4().hex[:12]}")
         return self.started[-1]
 
-    def worker(self) -> Worker:
-        """One more worker."""
+    def worker(self, *, cached: int = 100) -> Worker:
+        """One more worker; without cached workflows, one that stops leaves nothing behind in this process."""
         return Worker(
             self.client,
             task_queue=self.task_queue,
             workflows=WORKFLOWS,
+            max_cached_workflows=cached,
             max_heartbeat_throttle_interval=_HEARTBEATS,
             default_heartbeat_throttle_interval=_HEARTBEATS,
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),

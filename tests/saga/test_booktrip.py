@@ -146,7 +146,7 @@ async def test_a_rollback_goes_on_with_another_worker_and_undoes_nothing_twice(u
     stopped = asyncio.Event()
 
     async def first_worker() -> None:
-        async with stage.worker():
+        async with stage.worker(cached=0):
             await stopped.wait()
 
     first = asyncio.create_task(first_worker())
@@ -161,5 +161,5 @@ async def test_a_rollback_goes_on_with_another_worker_and_undoes_nothing_twice(u
 
     playing = asyncio.create_task(play())
     await first
-    async with stage.worker():
+    async with stage.worker(cached=0):
         await playing

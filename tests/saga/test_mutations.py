@@ -36,7 +36,7 @@ MUTATIONS = {
         noticed_by="test_cancel.py::test_a_call_in_flight_that_lands_although_it_was_cancelled_is_undone",
     ),
     "without the shield": Mutation(
-        file="saga/executor.py",
+        file="saga/tasks.py",
         lines=(("            await asyncio.shield(task)\n", "            await task\n"),),
         noticed_by="test_cancel.py::test_a_cancel_does_not_reach_the_undo_that_is_under_way",
     ),
@@ -46,11 +46,11 @@ MUTATIONS = {
         noticed_by="test_cancel.py::test_a_cancel_during_an_undo_to_lets_it_end_and_then_undoes_the_rest",
     ),
     "without the probe": Mutation(
-        file="saga/executor.py",
+        file="saga/calls.py",
         lines=(
             (
-                "        answer = await call_probe(step)\n        wait_out",
-                "        answer = ProbeAnswer.NOT_LANDED\n        wait_out",
+                "        return ProbeAnswer.UNKNOWN\n    if",
+                "        return ProbeAnswer.UNKNOWN\n    return ProbeAnswer.NOT_LANDED\n    if",
             ),
         ),
         noticed_by="test_outcomes.py::test_an_unknown_outcome_that_landed_is_done",
