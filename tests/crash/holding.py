@@ -138,7 +138,7 @@ async def _hold(stage: Stage, held: Held, key: str) -> Fault:
     case = held.case
     key = key if case.phase is Phase.FORWARD else f"{key}:undo"
     if case.moment is Moment.BETWEEN:
-        return await stage.world.fault(case.operation, "http_429", key=key, retry_after_s=3)
+        return await stage.world.fault(case.operation, "http_429", key=key, retry_after_s=6)
     if held.draw.random() < 1 / 3:
         held.late = held.draw.uniform(*_SLOW_S)
         return await stage.world.fault(case.operation, "slow", key=key, effect=case.moment, delay_s=held.late)

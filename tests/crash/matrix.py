@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
 from itertools import groupby
 from random import Random
 
@@ -98,21 +99,17 @@ def _new(case: Case, seed: int) -> Held:
 
 async def _strike(stage: Stage, held: list[Held]) -> list[Held]:
     """Let the blow fall on those that are held; answers which were."""
-    struck: list[Held] = []
+    blow = held[0].case.blow
     for one in held:
         one.struck = asyncio.get_running_loop().time()
-    blow = held[0].case.blow
-    for one, proof in zip(
-        held, await asyncio.gather(*(_proven(stage, one, blow in UNSHARED) for one in held)), strict=True
-    ):
-        if proof:
-            struck.append(one)
+    proofs = await asyncio.gather(*(_proven(stage, one, strike=blow in UNSHARED) for one in held))
+    struck = [one for one, proof in zip(held, proofs, strict=True) if proof]
     if blow not in UNSHARED and struck:
         await strike_all(stage, blow, held[0].draw.uniform(0.5, 2.0))
     return struck
 
 
-async def _proven(stage: Stage, held: Held, strike: bool) -> bool:
+async def _proven(stage: Stage, held: Held, *, strike: bool) -> bool:
     try:
         await check_held(stage, held)
         if strike:
@@ -134,8 +131,7 @@ async def _ends(stage: Stage, held: list[Held]) -> dict[str, tuple[SagaState, fl
         await passed(0.2)
         return len(ends) == len(held)
 
-    try:
+    # Those that have no end by then are found out by their verdict.
+    with suppress(AssertionError):
         await until(all_ended, deadline=BOUND_S)
-    except AssertionError:
-        return ends
     return ends

@@ -17,7 +17,7 @@ LATE: Lines = ("tests/crash/holding.py", "    if held.draw.random() < 1 / 3:\n",
 MUTATIONS: dict[str, tuple[str, str, tuple[Lines, ...]]] = {
     "without cancel handling": (
         "cancel",
-        "a cancelled saga did not complete by itself",
+        "it needs attention although all is mended",
         (("saga/tasks.py", "            await asyncio.shield(task)\n", "            await task\n"),),
     ),
     "without the janitor": (

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from temporalio.client import Client
 
 from countermand.saga.janitor import SWEEP_EVERY
+from countermand.saga.reconcile import Reconciliation
 from countermand.testing.waiting import until
 from countermand.testing.worlds import WorldUnderTest
 from countermand.worker import build_worker
@@ -93,6 +94,6 @@ async def test_reconcile_lists_an_orphan_and_holds_it_when_told_to(
 
     assert (code, mended) == (4, 4)
     found = parsed(out)
-    assert [one["key"] for one in found["findings"] if isinstance(one, dict)] == ["nobody:2"]
-    assert found["mended"] is None
+    assert found.pop("mended") is None
+    assert [one.key for one in Reconciliation.model_validate(found).findings] == ["nobody:2"]
     assert "held for an operator: countermand saga show nobody" in told
