@@ -18,6 +18,7 @@ app = App(
     version=lambda: version("countermand"),
 )
 app.command("countermand.cli.chat:chat", name="chat")
+app.command("countermand.cli.swarm:swarm", name="swarm")
 app.command("countermand.cli.up:up", name="up")
 app.command("countermand.cli.up:down", name="down")
 app.command("countermand.cli.worker:worker", name="worker")
