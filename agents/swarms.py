@@ -20,12 +20,16 @@ SWARM = "swarm/"
 POLL = timedelta(milliseconds=300)
 """How often a running swarm is asked how far it is."""
 
-_ANSWER_WITHIN = timedelta(seconds=2)
+_ANSWER_WITHIN = timedelta(seconds=10)
 _TAKEN = {prefix.rstrip("/") for prefix in (SWARM, RECOVER, REVOKE, RESIDUALS, AUDIT)} | {"page"}
 
 
 class NoSuchSwarm(CountermandError):
     """There is no swarm of that batch, or retention has ended; or it can't go on without its file."""
+
+
+class SwarmSilent(CountermandError):
+    """No worker answers for the swarm; it goes on when one is there."""
 
 
 class SwarmConflict(CountermandError):
@@ -145,7 +149,7 @@ async def watch(client: Client, batch_id: str) -> AsyncGenerator[tuple[SwarmStat
                 news = await handle.query(Swarm.ended, seen, rpc_timeout=_ANSWER_WITHIN)
             else:
                 news = known.ended[seen:] if known else ()
-        except (RPCError, WorkflowQueryFailedError):
+        except (SwarmSilent, RPCError, WorkflowQueryFailedError):
             # No worker is there, or the swarm is just continuing as new.
             await asyncio.sleep(POLL.total_seconds())
             continue
@@ -189,7 +193,7 @@ async def _known(client: Client, batch_id: str) -> SwarmStatus | SwarmState | No
             return await handle.result()
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
+            raise SwarmSilent(f"nobody answers for batch {batch_id!r}: is a worker running? ({error})") from error
     return None
 
 

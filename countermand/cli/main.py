@@ -74,6 +74,13 @@ for _place, _help in (
         """,
     ),
     (
+        "swarm:swarm",
+        """Run a batch: one agent saga on every line, watched, bounded, resumable.
+
+        Example: countermand swarm run orders.jsonl
+        """,
+    ),
+    (
         "reconcile:reconcile",
         """Compare what stands at the providers with what the sagas say; changes nothing without --mend.
 
