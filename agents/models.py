@@ -1,11 +1,13 @@
 """Models by name."""
 
+import os
 import re
 from pathlib import Path
 
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
+from countermand.agents.cassette import CassetteInvalid, CassetteModel, CassetteName, Mode, cassette_at
 from countermand.agents.desk import PERSONAS
 from countermand.agents.scripted import ScriptedModel, ScriptInvalid, load_script
 from countermand.agents.stub import StubModel
@@ -14,7 +16,10 @@ from countermand.saga.errors import CountermandError
 TIMEOUT = 60
 """Seconds that one request to a provider may take; retries are Temporal's."""
 
-FORMS = "stub[:persona], script:PATH, or provider:model (openai:gpt-5, anthropic:claude-sonnet-4-5, ollama:qwen3)"
+ALLOWED = "COUNTERMAND_ALLOW_MODEL_REQUESTS"
+"""The variable that forbids requests to real models where it is 0, as it is in tests."""
+
+FORMS = "stub[:persona], script:PATH, cassette:PATH, or provider:model (openai:gpt-5, ollama:qwen3)"
 
 
 class ModelUnavailable(CountermandError):
@@ -32,7 +37,9 @@ def check_model_name(name: str) -> None:
         raise ModelUnavailable(f"the stub has no persona {rest!r}; it has {', '.join(PERSONAS)}")
     if kind == "script":
         _scripted(name, Path(rest))
-    if kind not in {"stub", "script"} and not re.fullmatch(r"[a-z0-9_]+:\S+", name):
+    if kind == "cassette":
+        _cassette(rest)
+    if kind not in {"stub", "script", "cassette"} and not re.fullmatch(r"[a-z0-9_]+:\S+", name):
         raise ModelUnavailable(f"{name[:80]!r} names no model: use {FORMS}")
 
 
@@ -48,6 +55,13 @@ def resolve_model(name: str) -> BaseChatModel:
         return StubModel(persona=rest or "order")
     if kind == "script":
         return _scripted(name, Path(rest))
+    if kind == "cassette":
+        return _played(_cassette(rest))
+    if os.environ.get(ALLOWED) == "0":
+        raise ModelUnavailable(
+            f"{name}: requests to real models are forbidden here: use stub, script:PATH or cassette:PATH, "
+            f"or set {ALLOWED}=1"
+        )
     try:
         model: BaseChatModel = init_chat_model(name, timeout=TIMEOUT, max_retries=0)
     except ImportError as error:
@@ -65,3 +79,21 @@ def _scripted(name: str, path: Path) -> ScriptedModel:
         return ScriptedModel(steps=load_script(path), source=name)
     except ScriptInvalid as error:
         raise ModelUnavailable(str(error)) from error
+
+
+def _cassette(name: str) -> CassetteName:
+    try:
+        return CassetteName.parse(name)
+    except CassetteInvalid as error:
+        raise ModelUnavailable(str(error)) from error
+
+
+def _played(name: CassetteName) -> CassetteModel:
+    try:
+        cassette = cassette_at(name.path.absolute())
+    except CassetteInvalid as error:
+        raise ModelUnavailable(str(error)) from error
+    if name.mode is Mode.ALL:
+        cassette.erase()
+    records = name.mode is Mode.ALL or (name.mode is Mode.ONCE and not name.path.is_file())
+    return CassetteModel(cassette=cassette, behind=resolve_model(name.model) if name.model and records else None)

@@ -4,8 +4,9 @@ Servers are started once a test process (so once a worker of pytest-xdist) and o
 each test's own.
 """
 
+import os
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import yaml
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
+from countermand.agents.cassette import cassette_at
+from countermand.agents.models import ALLOWED
 from countermand.agents.scripted import ScriptStep
 from countermand.testing import servers
 from countermand.testing.env import SagaEnv, replay_all
@@ -21,6 +24,16 @@ from countermand.tools.client import providers_at
 from countermand.tools.registry import load_tools
 from countermand.tools.world.server import serve_world
 from countermand.worker import build_worker
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_model_requests() -> Generator[None]:
+    """A test that asks a real model is an error, also in processes that it starts, unless the variable allows it."""
+    chosen = os.environ.get(ALLOWED)
+    os.environ.setdefault(ALLOWED, "0")
+    yield
+    if chosen is None:
+        del os.environ[ALLOWED]
 
 
 @pytest.fixture(scope="session")
@@ -62,6 +75,26 @@ def script(tmp_path: Path) -> Callable[..., str]:
         return f"script:{path}"
 
     return write
+
+
+@pytest.fixture
+def cassette() -> Generator[Callable[[Path], str]]:
+    """Answers the name of the model that replays a cassette; an exchange that the test never asks for fails it."""
+    paths: list[Path] = []
+
+    def name(path: Path) -> str:
+        paths.append(path)
+        return f"cassette:{path}"
+
+    yield name
+    for path in paths:
+        stale = cassette_at(path.absolute()).unused()
+        if stale:
+            last = stale[0].messages[-1] if stale[0].messages else {}
+            raise AssertionError(
+                f"cassette {path}: {len(stale)} exchanges were never asked for, the first after {str(last)[:200]}: "
+                "record it anew"
+            )
 
 
 @pytest.fixture
