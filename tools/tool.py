@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from countermand.saga.errors import ToolDeclarationError
 from countermand.saga.tool import Approval, OnFailure, Tool, declare
-from countermand.saga.types import CallPolicy, Effect, ListedEffect, Probed, ToolCall, Undone
+from countermand.saga.types import CallPolicy, Effect, ListedEffect, Money, Probed, ToolCall, Undone
 
 ArgsT = TypeVar("ArgsT", bound=BaseModel)
 ResultT = TypeVar("ResultT", bound=BaseModel)
@@ -18,6 +18,7 @@ ResultT = TypeVar("ResultT", bound=BaseModel)
 Forward = Callable[[ToolCall, ArgsT], Awaitable[ResultT]]
 Compensation = Callable[[ToolCall, ArgsT, ResultT | None], Awaitable[Undone]]
 Probe = Callable[[ToolCall, ArgsT], Awaitable[Probed[ResultT]]]
+Price = Callable[[ArgsT], Awaitable[Money]]
 ListEffects = Callable[[], Awaitable[list[ListedEffect]]]
 
 
@@ -32,6 +33,7 @@ def tool(
     approval: Approval = ...,
     parallel: bool = ...,
     fenced: bool = ...,
+    outside: bool = ...,
 ) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]: ...
 
 
@@ -47,6 +49,8 @@ def tool(
     approval: Approval = ...,
     parallel: bool = ...,
     fenced: bool = ...,
+    price: Price[ArgsT] | None = ...,
+    outside: bool = ...,
     list_effects: ListEffects | None = ...,
 ) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]: ...
 
@@ -62,6 +66,8 @@ def tool(
     approval: Approval = "irreversible",
     parallel: bool = False,
     fenced: bool = True,
+    price: Price[ArgsT] | None = None,
+    outside: bool = False,
     list_effects: ListEffects | None = None,
 ) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]:
     """Declare an async function ``(call: ToolCall, args: Args) -> Result`` as a tool named after it.
@@ -77,6 +83,8 @@ def tool(
         approval: When a person must agree first.
         parallel: Whether calls in one model message may run beside it.
         fenced: Whether the downstream refuses a late call after its undo.
+        price: ``async (args) -> Money``; what the call costs. Read-only.
+        outside: Whether its result carries text that others wrote (a mail, a DNS answer).
         list_effects: ``async () -> list[ListedEffect]``; what stands of this tool's effects, for ``reconcile``.
 
     Raises:
@@ -114,6 +122,8 @@ def tool(
             approval=approval,
             parallel=parallel,
             fenced=fenced,
+            price=price,
+            outside=outside,
             list_effects=list_effects,
         )
         declare(declared)
