@@ -1,23 +1,33 @@
 """``AgentSaga``: one turn of a conversation, or one line of a batch, as one saga."""
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from pydantic import Field
 from temporalio import workflow
 from temporalio.langgraph import graph
 
 from countermand.agents.graph import GRAPH
+from countermand.agents.guard import Spent, Verdict
 from countermand.agents.messages import refusal, unanswered
-from countermand.agents.turn import MAX_THOUGHTS, Turn, TurnInput
+from countermand.agents.turn import MAX_THOUGHTS, Turn, TurnInput, Usage
 from countermand.saga import SagaReport, SagaRolledBack, SagaState, transaction
 from countermand.saga.types import Frozen
 
 
 class TurnResult(Frozen):
-    """What a turn came to. ``messages`` follow on the customer's own; the next model call accepts them."""
+    """What a turn came to.
+
+    ``messages`` follow on the customer's own; the next model call accepts them. ``verdicts`` are the guard's, in order;
+    ``spent`` and ``tainted`` are for the session's next turn.
+    """
 
     session: str | None
     turn: int
     text: str
     saga: SagaReport
+    verdicts: tuple[Verdict, ...] = ()
+    usage: dict[str, Usage] = Field(default={}, description="By model.")
+    spent: Spent = Spent()
+    tainted: bool = False
     messages: list[AnyMessage]
 
 
@@ -29,6 +39,7 @@ class AgentSaga:
     async def run(self, request: TurnInput) -> TurnResult:
         """Run the turn to a committed or a rolled-back end."""
         messages: list[AnyMessage] = [HumanMessage(request.text)]
+        turn: Turn | None = None
         try:
             async with transaction(request.options, session=request.session) as saga:
                 turn = Turn(request, saga)
@@ -36,7 +47,7 @@ class AgentSaga:
                     graph(GRAPH)
                     .compile()
                     .astream(
-                        {"messages": messages},
+                        {"messages": messages, "active": request.team.entry.name},
                         context=turn,
                         stream_mode="values",
                         config={"recursion_limit": 4 * MAX_THOUGHTS},
@@ -51,7 +62,18 @@ class AgentSaga:
             messages += [refusal(call, "the transaction was rolled back") for call in unanswered(messages)]
             messages.append(AIMessage(_rolled_back(report)))
         text = messages[-1].text or f"The transaction is {report.state}."
-        return TurnResult(session=request.session, turn=request.turn, text=text, saga=report, messages=messages[1:])
+        committed = turn is not None and report.state is SagaState.COMMITTED
+        return TurnResult(
+            session=request.session,
+            turn=request.turn,
+            text=text,
+            saga=report,
+            verdicts=tuple(turn.guard.verdicts) if turn else (),
+            usage=turn.usage if turn else {},
+            spent=turn.guard.ordered() if turn and committed else request.spent,
+            tainted=turn.guard.tainted if turn else request.tainted,
+            messages=messages[1:],
+        )
 
 
 def _rolled_back(report: SagaReport) -> str:

@@ -1,10 +1,14 @@
-"""The tools that every agent holds: they act on the saga itself, not on the world."""
+"""The tools that agents hold beside those of their packs: they act on the saga itself, or hand over to a colleague."""
 
-from typing import Literal
+from collections.abc import Mapping
 
 from pydantic import BaseModel, Field
 
+from countermand.agents.team import Agent, Team
 from countermand.saga.types import Frozen
+
+TRANSFER = "transfer_to_"
+"""``transfer_to_<agent>`` hands the conversation over."""
 
 
 class Commit(Frozen):
@@ -23,5 +27,34 @@ class UndoTo(Frozen):
     step_no: int = Field(ge=0, description="The last step to keep; 0 keeps none.")
 
 
-BuiltinName = Literal["commit", "abort", "undo_to"]
-BUILTINS: dict[str, type[BaseModel]] = {"commit": Commit, "abort": Abort, "undo_to": UndoTo}
+class Transfer(Frozen):
+    """Hand the conversation over; what was done stays in the same transaction."""
+
+    note: str = Field(default="", max_length=500, description="What your colleague is to do.")
+
+
+class HandedOver(Frozen):
+    """Whose turn it is now."""
+
+    agent: str
+
+
+BUILTINS: Mapping[str, type[BaseModel]] = {"commit": Commit, "abort": Abort, "undo_to": UndoTo}
+"""What every agent holds."""
+
+
+def transfers(agent: Agent, team: Team) -> dict[str, str]:
+    """The tools that hand over from this agent, by name, as the model reads of them."""
+    return {f"{TRANSFER}{name}": _describe(team.agent(name)) for name in agent.handoffs}
+
+
+def builtin_args(name: str, agent: Agent) -> type[BaseModel] | None:
+    """The arguments of a built-in tool that this agent holds, or None."""
+    if name.removeprefix(TRANSFER) in agent.handoffs and name.startswith(TRANSFER):
+        return Transfer
+    return BUILTINS.get(name)
+
+
+def _describe(colleague: Agent) -> str:
+    holds = ", ".join(colleague.tools) or "no tools"
+    return f"Hand the conversation over to {colleague.name}, who holds: {holds}. The transaction goes on."

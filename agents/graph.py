@@ -1,10 +1,14 @@
-"""The agents' graph: think, run the calls, think again. Nodes run in the workflow; what they do are its activities."""
+"""The agents' graph: think, run the calls, think again, whoever's turn it is.
+
+Nodes run in the workflow; what they do are its activities.
+"""
 
 from typing import Annotated, Literal, TypedDict
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
 from langgraph.runtime import Runtime
+from langgraph.types import Command
 
 from countermand.agents.turn import Turn
 
@@ -19,9 +23,16 @@ def _extend(left: list[AnyMessage], right: list[AnyMessage]) -> list[AnyMessage]
 
 
 class TurnState(TypedDict):
-    """The messages of this turn; what came before it is known by reference."""
+    """The messages of this turn, and whose turn it is; what came before it is known by reference."""
 
     messages: Annotated[list[AnyMessage], _extend]
+    active: str
+
+
+class Update(TypedDict):
+    """What a node adds."""
+
+    messages: list[AnyMessage]
 
 
 def build_graph() -> StateGraph[TurnState, Turn, TurnState, TurnState]:
@@ -32,21 +43,22 @@ def build_graph() -> StateGraph[TurnState, Turn, TurnState, TurnState]:
     graph.add_node("remind", _remind, metadata=_IN_WORKFLOW)
     graph.add_edge(START, "agent")
     graph.add_conditional_edges("agent", _after_agent)
-    graph.add_edge("tools", "agent")
     graph.add_conditional_edges("remind", _after_reminder)
     return graph
 
 
-async def _agent(state: TurnState, runtime: Runtime[Turn]) -> TurnState:
-    return {"messages": [await runtime.context.think(state["messages"])]}
+async def _agent(state: TurnState, runtime: Runtime[Turn]) -> Update:
+    return {"messages": [await runtime.context.think(state["active"], state["messages"])]}
 
 
-async def _tools(state: TurnState, runtime: Runtime[Turn]) -> TurnState:
+async def _tools(state: TurnState, runtime: Runtime[Turn]) -> Command[Literal["agent"]]:
     last = state["messages"][-1]
-    return {"messages": [*(await runtime.context.run_calls(last))]} if isinstance(last, AIMessage) else {"messages": []}
+    calls = last if isinstance(last, AIMessage) else AIMessage("")
+    answers, active = await runtime.context.run_calls(state["active"], calls)
+    return Command(goto="agent", update={"messages": answers, "active": active})
 
 
-async def _remind(state: TurnState, runtime: Runtime[Turn]) -> TurnState:  # noqa: ARG001 - a node takes its state
+async def _remind(state: TurnState, runtime: Runtime[Turn]) -> Update:  # noqa: ARG001 - a node takes its state
     reminder = runtime.context.reminder()
     return {"messages": [reminder] if reminder else []}
 

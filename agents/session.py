@@ -11,6 +11,7 @@ from temporalio.common import SearchAttributePair, TypedSearchAttributes, Workfl
 from temporalio.exceptions import ApplicationError, ChildWorkflowError, FailureError
 
 from countermand.agents.agent_saga import AgentSaga, TurnResult
+from countermand.agents.guard import Spent
 from countermand.agents.messages import Messages, as_json
 from countermand.agents.team import Team
 from countermand.agents.turn import TurnInput
@@ -70,6 +71,8 @@ class SessionInput(Frozen):
     tickets: tuple[TurnTicket, ...] = ()
     queued: tuple[tuple[int, Say], ...] = ()
     facts: tuple[Fact, ...] = ()
+    spent: Spent = Spent()
+    tainted: bool = False
 
 
 class PutFact(Frozen):
@@ -102,6 +105,7 @@ class ChatSession:
         self._closed = False
         self._child_started = False
         self._facts = {fact.name: fact for fact in start.facts}
+        self._spent, self._tainted = start.spent, start.tainted
         self._ref: ContextRef = self._context().ref
 
     @workflow.run
@@ -192,6 +196,9 @@ class ChatSession:
             session=workflow.info().workflow_id,
             turn=number,
             context=self._ref,
+            tenant=self._start.tenant,
+            spent=self._spent,
+            tainted=self._tainted,
             confirmed=message.confirmed,
             options=self._start.options,
         )
@@ -232,6 +239,7 @@ class ChatSession:
             # Terminated from outside: recovery undoes it; the conversation goes on without it.
             workflow.logger.warning("turn %s ended without an answer: %s", saga_id, error)
             return
+        self._spent, self._tainted = result.spent, result.tainted
         self._append([HumanMessage(request.text), *result.messages])
 
     def _append(self, messages: list[AnyMessage]) -> None:
@@ -263,5 +271,7 @@ class ChatSession:
                 "tickets": tuple(self._tickets.values()),
                 "queued": tuple(self._queue),
                 "facts": tuple(self._facts.values()),
+                "spent": self._spent,
+                "tainted": self._tainted,
             }
         )

@@ -19,7 +19,7 @@ from pydantic import Field
 from temporalio import activity, workflow
 from temporalio.common import RetryPolicy
 
-from countermand.agents.builtin import BUILTINS
+from countermand.agents.builtin import BUILTINS, Transfer
 from countermand.agents.context import Contexts
 from countermand.agents.feed import TEXT
 from countermand.agents.messages import as_json
@@ -40,6 +40,7 @@ class ThinkRequest(Frozen):
     """What an agent is asked: the conversation by reference, and the messages since."""
 
     agent: Agent
+    transfers: dict[str, str] = Field(default={}, description="Tools that hand over, as the model reads of them.")
     model: str
     context: ContextRef | None
     delta: list[AnyMessage]
@@ -75,7 +76,7 @@ class Thinker:
         async with heartbeats():
             ref = request.context
             base: list[AnyMessage] = await self._contexts.read(ref) if ref else []
-            model = _model(request.model).bind_tools(_schemas(request.agent))
+            model = _model(request.model).bind_tools(_schemas(request.agent, request.transfers))
             instructions = request.agent.instructions + (f"\n{CONFIRMED}\n" if request.confirmed else "")
             prompt: list[AnyMessage] = [SystemMessage(instructions), *base, *request.delta]
             answer = await self._ask(model, prompt, ref)
@@ -121,10 +122,11 @@ def _model(name: str) -> BaseChatModel:
     return resolve_model(name)
 
 
-def _schemas(agent: Agent) -> list[JsonObject]:
+def _schemas(agent: Agent, transfers: dict[str, str]) -> list[JsonObject]:
     """What the model sees of its tools, in the form that all of langchain's providers take."""
     tools = {name: (tool.description, tool.args) for name, tool in declared().items() if name in agent.tools}
     tools |= {name: (args.__doc__ or name, args) for name, args in BUILTINS.items()}
+    tools |= {name: (description, Transfer) for name, description in transfers.items()}
     return [
         {
             "type": "function",

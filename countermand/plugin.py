@@ -27,6 +27,7 @@ from countermand.saga.activities import activities_of
 from countermand.saga.audit.appending import AuditSaga, AuditWriter
 from countermand.saga.audit.log import AuditLog
 from countermand.saga.janitor import Janitor, sweep_activity
+from countermand.saga.limits import LimitsWorkflow
 from countermand.saga.recovery import RecoverySaga
 from countermand.saga.residuals import ResidualsWorkflow
 from countermand.saga.revoke import RevokeSaga
@@ -67,6 +68,7 @@ class CountermandPlugin(SimplePlugin):
                 RecoverySaga,
                 RevokeSaga,
                 ResidualsWorkflow,
+                LimitsWorkflow,
                 AuditSaga,
                 Janitor,
             ],

@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from countermand.saga.errors import ToolRefused, ToolUnavailable
 from countermand.saga.tool import AnyTool
-from countermand.saga.types import Frozen, JsonObject, ProbeAnswer, ToolCall, Undone
+from countermand.saga.types import Frozen, JsonObject, Money, ProbeAnswer, ToolCall, Undone
 
 HEARTBEAT_INTERVAL = timedelta(seconds=0.5)
 HEARTBEAT_TIMEOUT = timedelta(seconds=3)
@@ -60,6 +60,17 @@ def probe_name(tool: AnyTool) -> str:
     return f"{tool.name}.probe"
 
 
+class PriceInput(Frozen):
+    """The arguments of a call that is not made yet."""
+
+    args: JsonObject
+
+
+def price_name(tool: AnyTool) -> str:
+    """The activity type of a tool's price."""
+    return f"{tool.name}.price"
+
+
 def activities_of(tools: Iterable[AnyTool], watcher: Watcher | None = None) -> list[Activity]:
     """The activities that a worker must serve to run these tools; one undo may serve several tools.
 
@@ -74,6 +85,8 @@ def activities_of(tools: Iterable[AnyTool], watcher: Watcher | None = None) -> l
             made.setdefault(tool.undo_name, _undo(tool, watcher))
         if tool.probe:
             made[probe_name(tool)] = _probe(tool)
+        if tool.price:
+            made[price_name(tool)] = _price(tool)
     return list(made.values())
 
 
@@ -133,6 +146,17 @@ def _probe(tool: AnyTool) -> Activity:
         return ProbeOutput(answer=probed.answer, result=result)
 
     return probe
+
+
+def _price(tool: AnyTool) -> Activity:
+    @activity.defn(name=price_name(tool))
+    async def price(step: PriceInput) -> Money:
+        if tool.price is None:
+            raise ApplicationError(f"tool {tool.name} has no price", non_retryable=True)
+        async with _tool_errors(), heartbeats():
+            return await tool.price(tool.args.model_validate(step.args))
+
+    return price
 
 
 def _this_attempt(call: ToolCall) -> ToolCall:

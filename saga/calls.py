@@ -2,13 +2,22 @@
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import ActivityError, ApplicationError
 
-from countermand.saga.activities import HEARTBEAT_TIMEOUT, ProbeOutput, StepInput, UndoInput, probe_name
+from countermand.saga.activities import (
+    HEARTBEAT_TIMEOUT,
+    PriceInput,
+    ProbeOutput,
+    StepInput,
+    UndoInput,
+    price_name,
+    probe_name,
+)
+from countermand.saga.errors import ToolRefused
 from countermand.saga.history import STEP
 from countermand.saga.ledger import Step
-from countermand.saga.tool import PROBE_POLICY
-from countermand.saga.types import CallPolicy, JsonObject, ProbeAnswer, Undone
+from countermand.saga.tool import PROBE_POLICY, AnyTool
+from countermand.saga.types import CallPolicy, JsonObject, Money, ProbeAnswer, Undone
 
 _WAIT = workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
 """A cancelled call is waited for, since it may end as done all the same."""
@@ -48,6 +57,29 @@ async def call_probe(step: Step) -> ProbeAnswer:
     if output.answer is ProbeAnswer.LANDED:
         step.result = output.result
     return output.answer
+
+
+async def call_price(tool: AnyTool, args: JsonObject) -> Money | None:
+    """What a call would cost, or None where the tool has no price.
+
+    Raises:
+        ToolRefused: It can't be told.
+    """
+    if tool.price is None:
+        return None
+    try:
+        return await workflow.execute_activity(
+            price_name(tool),
+            PriceInput(args=args),
+            result_type=Money,
+            summary=f"what does {tool.name} cost?",
+            start_to_close_timeout=PROBE_POLICY.start_to_close,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=_retries(PROBE_POLICY, PROBE_POLICY.max_attempts),
+        )
+    except ActivityError as error:
+        reason = error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause or error)
+        raise ToolRefused(f"what it costs can't be told: {reason}") from error
 
 
 async def call_undo(step: Step, *, again: int = 0) -> Undone:

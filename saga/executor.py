@@ -12,6 +12,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, REFUSED, UNAVAILABLE
+from countermand.saga.approvals import Approvals
 from countermand.saga.calls import call_forward, call_probe, call_undo
 from countermand.saga.errors import SagaFailed, ToolRefused, ToolUnavailable
 from countermand.saga.journal import Journal
@@ -58,6 +59,7 @@ class Saga:
         self.id, self.steps = recovered or (workflow.info().workflow_id, [])
         self.state = SagaState.OPEN
         self.journal = Journal(self.id, options or SagaOptions())
+        self.approvals = Approvals()
         self.cause: Cause | None = None
         self._options = options or SagaOptions()
         self._session = session
@@ -69,20 +71,30 @@ class Saga:
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
-    def register(self, tool: Tool[ArgsT, ResultT], args: ArgsT, *, agent: str | None = None) -> Step:
+    def register(
+        self,
+        tool: Tool[ArgsT, ResultT],
+        args: ArgsT,
+        *,
+        agent: str | None = None,
+        rule: str = "plan",
+        asks: bool = False,
+    ) -> Step:
         """Give the next call its number and its row in the ledger; ``launch`` runs it.
 
-        All calls of one model message are registered before the first is awaited.
+        All calls of one model message are registered before the first is run. ``rule`` is the guard's that decided, and
+        ``asks`` whether it wants a person to agree first.
 
         Raises:
             SagaFailed: The saga takes no steps any more (it failed, was cancelled, or is closed).
         """
         self._check_open()
         no = len(self.steps) + 1
-        call = ToolCall(saga_id=self.id, step_no=no, key=f"{self.id}:{no}", session=self._session, agent=agent)
+        key = f"{self.id}:{no}"
+        call = ToolCall(saga_id=self.id, step_no=no, key=key, session=self._session, agent=agent, rule=rule)
         step = Step(tool=tool, call=call, args=args.model_dump(mode="json"))
         self.steps.append(step)
-        self.journal.registered(step)
+        self.journal.registered(step, asks=asks)
         return step
 
     def launch(self, step: Step) -> None:
@@ -132,6 +144,12 @@ class Saga:
     def pivoted(self) -> bool:
         """Whether an irreversible step had, or may have had, its effect: from then on a saga goes forward only."""
         return any(step.irreversible and step.outcome in {Outcome.DONE, Outcome.UNKNOWN} for step in self.steps)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the saga takes no steps any more, so that nothing need be waited for."""
+        failing = self._failed is not None or (not self.pivoted and self.cancel_cause() is not None)
+        return failing or self.state is not SagaState.OPEN
 
     def _check_open(self) -> None:
         if self.state is not SagaState.OPEN:
@@ -296,6 +314,7 @@ class Saga:
             cancelled=self.cause is not None and self.cause.kind is CauseKind.CANCELLED,
             steps=tuple(step.report() for step in self.steps),
             residuals=tuple(step.residual() for step in left if step.may_stand),
+            approvals=self.approvals.pending,
         )
 
     async def _to_an_end(self, way: Callable[[], Coroutine[None, None, None]]) -> None:

@@ -13,6 +13,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from countermand.saga.audit.appending import AuditSaga
 from countermand.saga.audit.entries import (
+    ApprovalEntry,
     CloseEntry,
     DecisionEntry,
     Entry,
@@ -62,8 +63,8 @@ class Journal:
                 DecisionEntry(**self._base(f"agent:{agent}"), model=model, prompt=prompt, reply=safe_digest(reply))
             )
 
-    def registered(self, step: Step) -> None:
-        """The guard let a call become a step."""
+    def registered(self, step: Step, *, asks: bool = False) -> None:
+        """The guard let a call become a step; ``asks``: a person must agree before it runs."""
         if not self._kept:
             return
         who = f"agent:{step.call.agent}" if step.call.agent else "executor"
@@ -75,7 +76,7 @@ class Journal:
                 tool=step.tool.name,
                 args=args,
                 rule=step.call.rule,
-                verdict="allowed",
+                verdict="needs_approval" if asks else "allowed",
             )
         )
         self._add(
@@ -88,6 +89,12 @@ class Journal:
                 args=args,
             )
         )
+
+    def approved(self, step: Step, *, granted: bool, by: str, reason: str) -> None:
+        """A person agreed to a step, or did not, or did not answer; ``by`` is an actor."""
+        if self._kept:
+            told = safe_digest(reason) if reason else None
+            self._add(ApprovalEntry(**self._base(by), step_no=step.no, granted=granted, reason=told))
 
     def taken_over(self, steps: list[Step]) -> None:
         """Steps of a workflow that is gone, which could hand nothing over."""

@@ -12,6 +12,9 @@ RESIDUALS = "residuals/"
 AUDIT = "audit/"
 """``audit/<workflow id>`` brings what a workflow recorded into the audit log."""
 
+LIMITS = "limits/"
+"""``limits/<tenant>/<UTC day>`` holds a tenant's orders of a day against its limit."""
+
 
 def beside(saga_id: str) -> tuple[str, ...]:
     """All workflow ids that tell of a saga, its own first, in the order in which they come about."""

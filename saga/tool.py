@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel
 
 from countermand.saga.errors import ToolDeclarationError
-from countermand.saga.types import CallPolicy, Effect, ListedEffect, Probed, ToolCall, Undone
+from countermand.saga.types import CallPolicy, Effect, ListedEffect, Money, Probed, ToolCall, Undone
 
 ArgsT = TypeVar("ArgsT", bound=BaseModel)
 ResultT = TypeVar("ResultT", bound=BaseModel)
@@ -45,6 +45,8 @@ class Tool(Generic[ArgsT, ResultT]):
         after: Names of tools whose calls in the same message must have ended before it runs.
         fenced: Whether the downstream refuses a late forward call after its undo (a tombstone); where it does not,
             the executor waits out ``start_to_close`` before it trusts "not landed".
+        price: What a call costs, by its arguments; read-only. Limits and approvals by amount need it.
+        outside: Whether the result carries text that others wrote, which must not give orders to an agent.
         list_effects: Lists what stands at the provider of this tool's effects, for ``reconcile``.
     """
 
@@ -64,6 +66,8 @@ class Tool(Generic[ArgsT, ResultT]):
     parallel: bool = False
     after: tuple[str, ...] = ()
     fenced: bool = True
+    price: Callable[[ArgsT], Awaitable[Money]] | None = field(default=None, repr=False)
+    outside: bool = False
     list_effects: Callable[[], Awaitable[list[ListedEffect]]] | None = field(default=None, repr=False)
 
 

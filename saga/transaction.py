@@ -16,8 +16,8 @@ from countermand.saga.types import Cause, CauseKind, SagaOptions, SagaState
 async def transaction(options: SagaOptions | None = None, *, session: str | None = None) -> AsyncGenerator[Saga]:
     """Run the body's steps as one saga: committed at its end, undone if it raises or the workflow is cancelled.
 
-    The workflow answers the query ``status`` with the saga's report from then on. A workflow has one saga, since the
-    workflow's id is the saga's.
+    The workflow answers the query ``status`` with the saga's report from then on, and takes decisions about approvals.
+    A workflow has one saga, since the workflow's id is the saga's.
 
     Raises:
         SagaRolledBack: The saga did not commit; ``report`` has its ledger. After a cancel too, so that the workflow
@@ -33,6 +33,7 @@ async def transaction(options: SagaOptions | None = None, *, session: str | None
         )
     saga = Saga(options, session=session)
     workflow.set_query_handler("status", saga.report)
+    saga.approvals.serve()
     try:
         yield saga
         await saga.commit()

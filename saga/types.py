@@ -1,7 +1,7 @@
 """The words of a saga as types: calls, steps, outcomes, causes, reports. Frozen; they cross every boundary."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -21,6 +21,23 @@ class Frozen(BaseModel):
     """Base of every value that crosses a boundary: immutable, and strict about what it is given."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Money(Frozen):
+    """An amount in integer minor units of a currency (ISO 4217, lower case)."""
+
+    amount: int = Field(ge=0)
+    currency: str = Field(pattern=r"^[a-z]{3}$")
+
+    def __str__(self) -> str:
+        return f"{self.amount / 100:,.2f} {self.currency.upper()}"
+
+
+class Limit(Frozen):
+    """At most so many, at most for so much money; None sets no limit."""
+
+    count: int | None = Field(default=None, ge=0)
+    money: Money | None = None
 
 
 class Effect(StrEnum):
@@ -168,6 +185,20 @@ class Residual(Frozen):
     message: str
 
 
+class ApprovalRequest(Frozen):
+    """A call that waits for a person. It is bound to its exact arguments by their ``digest``."""
+
+    id: str = Field(description="The step's key.")
+    tool: str
+    agent: str | None
+    args: JsonObject
+    digest: str = Field(description="sha256: of the arguments' RFC 8785 JSON.")
+    rule: str = Field(description="The guard's rule that asks.")
+    cost: Money | None
+    undo: str = Field(description="What undoing the call would do, in words.")
+    expires: datetime
+
+
 class SagaReport(Frozen):
     """A saga's ledger as its users see it; the ``saga`` object of ``countermand chat --json``."""
 
@@ -177,6 +208,7 @@ class SagaReport(Frozen):
     cancelled: bool = False
     steps: tuple[StepReport, ...] = ()
     residuals: tuple[Residual, ...] = ()
+    approvals: tuple[ApprovalRequest, ...] = Field(default=(), description="The calls that wait for a person now.")
 
 
 class SagaOptions(Frozen):

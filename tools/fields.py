@@ -2,17 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
-
-from countermand.saga.types import Frozen
-
-
-class Money(Frozen):
-    """An amount in integer minor units of a currency (ISO 4217, lower case)."""
-
-    amount: int = Field(ge=0)
-    currency: str = Field(pattern=r"^[a-z]{3}$")
-
+from pydantic import StringConstraints
 
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,80}$")]
 """The id of a thing at a provider."""

@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import EmailStr, Field
 
-from countermand.saga.types import Frozen, ListedEffect, Probed, ToolCall, Undone
+from countermand.saga.types import Frozen, ListedEffect, Money, Probed, ToolCall, Undone
 from countermand.tools import client
-from countermand.tools.fields import HostName, Identifier, Money
+from countermand.tools.fields import HostName, Identifier
 from countermand.tools.tool import tool
 from countermand.tools.world.models import inventory as wire
 from countermand.tools.world.models.common import Page

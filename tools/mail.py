@@ -4,7 +4,7 @@ from pydantic import EmailStr, Field
 
 from countermand.saga.types import Frozen, ListedEffect, Probed, ToolCall
 from countermand.tools import client
-from countermand.tools.fields import Identifier, Money
+from countermand.tools.fields import Identifier
 from countermand.tools.inventory import Quote, find_quote
 from countermand.tools.tool import tool
 from countermand.tools.world.models import mail as wire
@@ -42,16 +42,12 @@ async def send_confirmation(call: ToolCall, args: SendConfirmation) -> SentMail:
 
 def _message(quote: Quote) -> wire.Send:
     order = quote.order
-    lines = "\n".join(f"  {line.quantity} x {line.item}: {_shown(line.price)}" for line in quote.lines)
+    lines = "\n".join(f"  {line.quantity} x {line.item}: {line.price}" for line in quote.lines)
     return wire.Send(
         to=[order.email],
         subject=f"Your {order.plan} environment in {order.region} is placed",
-        body=f"{lines}\nTotal: {_shown(quote.total)}\n\nIt answers at {order.hostname}. Order {quote.quote_id}.\n",
+        body=f"{lines}\nTotal: {quote.total}\n\nIt answers at {order.hostname}. Order {quote.quote_id}.\n",
     )
-
-
-def _shown(money: Money) -> str:
-    return f"{money.amount / 100:,.2f} {money.currency.upper()}"
 
 
 def _sent(message: wire.Message) -> SentMail:

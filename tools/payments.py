@@ -2,9 +2,9 @@
 
 from pydantic import Field
 
-from countermand.saga.types import Frozen, ListedEffect, Probed, Standing, ToolCall, Undone
+from countermand.saga.types import Frozen, ListedEffect, Money, Probed, Standing, ToolCall, Undone
 from countermand.tools import client
-from countermand.tools.fields import Identifier, Money
+from countermand.tools.fields import Identifier
 from countermand.tools.inventory import find_quote
 from countermand.tools.tool import tool
 from countermand.tools.world.models import payments as wire
@@ -69,7 +69,17 @@ async def _list_holds() -> list[ListedEffect]:
     ]
 
 
-@tool(effect="compensable", compensate=void_or_refund_payment, probe=_find_payment, list_effects=_list_holds)
+async def _total(args: AuthorizePayment) -> Money:
+    return (await find_quote(args.quote_id)).total
+
+
+@tool(
+    effect="compensable",
+    compensate=void_or_refund_payment,
+    probe=_find_payment,
+    price=_total,
+    list_effects=_list_holds,
+)
 async def authorize_payment(call: ToolCall, args: AuthorizePayment) -> Payment:
     """Hold a quote's total on the customer's card; nothing is taken yet."""
     quote = await find_quote(args.quote_id)

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from countermand.saga.errors import ToolDeclarationError
 from countermand.saga.tool import AnyTool, declared
 
-PACKS = ("inventory", "payments", "cloud", "dns", "mail", "sagas")
+PACKS = ("inventory", "payments", "cloud", "dns", "mail", "sagas", "limits")
 ENTRY_POINTS = "countermand.tools"
 """The entry-point group by which an installed package brings its tools."""
 

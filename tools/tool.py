@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from countermand.saga.errors import ToolDeclarationError
 from countermand.saga.tool import Approval, OnFailure, Tool, declare
-from countermand.saga.types import CallPolicy, Effect, ListedEffect, Probed, ToolCall, Undone
+from countermand.saga.types import CallPolicy, Effect, ListedEffect, Money, Probed, ToolCall, Undone
 
 ArgsT = TypeVar("ArgsT", bound=BaseModel)
 ResultT = TypeVar("ResultT", bound=BaseModel)
@@ -18,6 +18,7 @@ ResultT = TypeVar("ResultT", bound=BaseModel)
 Forward = Callable[[ToolCall, ArgsT], Awaitable[ResultT]]
 Compensation = Callable[[ToolCall, ArgsT, ResultT | None], Awaitable[Undone]]
 Probe = Callable[[ToolCall, ArgsT], Awaitable[Probed[ResultT]]]
+Price = Callable[[ArgsT], Awaitable[Money]]
 ListEffects = Callable[[], Awaitable[list[ListedEffect]]]
 
 
@@ -33,6 +34,7 @@ def tool(
     parallel: bool = ...,
     after: tuple[str, ...] = ...,
     fenced: bool = ...,
+    outside: bool = ...,
 ) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]: ...
 
 
@@ -49,6 +51,8 @@ def tool(
     parallel: bool = ...,
     after: tuple[str, ...] = ...,
     fenced: bool = ...,
+    price: Price[ArgsT] | None = ...,
+    outside: bool = ...,
     list_effects: ListEffects | None = ...,
 ) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]: ...
 
@@ -65,6 +69,8 @@ def tool(
     parallel: bool = False,
     after: tuple[str, ...] = (),
     fenced: bool = True,
+    price: Price[ArgsT] | None = None,
+    outside: bool = False,
     list_effects: ListEffects | None = None,
 ) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]:
     """Declare an async function ``(call: ToolCall, args: Args) -> Result`` as a tool named after it.
@@ -81,6 +87,8 @@ def tool(
         parallel: Whether calls in one model message may run beside it.
         after: Names of tools whose calls in the same message must have ended before it runs.
         fenced: Whether the downstream refuses a late call after its undo.
+        price: ``async (args) -> Money``; what the call costs. Read-only.
+        outside: Whether its result carries text that others wrote (a mail, a DNS answer).
         list_effects: ``async () -> list[ListedEffect]``; what stands of this tool's effects, for ``reconcile``.
 
     Raises:
@@ -119,6 +127,8 @@ def tool(
             parallel=parallel,
             after=after,
             fenced=fenced,
+            price=price,
+            outside=outside,
             list_effects=list_effects,
         )
         declare(declared)
