@@ -12,8 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from countermand.agents.agent_saga import AgentSaga, TurnResult
 from countermand.saga import SagaReport, SagaState
-from countermand.saga.types import Compensation, Frozen, Outcome
-from countermand.tools.fields import Money
+from countermand.saga.types import Compensation, Frozen, Money, Outcome
 
 TAKES, HOLDS = "capture_payment", "authorize_payment"
 """The tool that takes money, and the one whose result says how much that will be."""
