@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from countermand.agents.details import PLANS, REGIONS, Details, details
 from countermand.agents.orders import REQUIRED, Draft, concerns, understand
 from countermand.agents.team import CONFIRMED, REMINDER
-from countermand.agents.words import confirms, declines, drops, takes_back
+from countermand.agents.words import asks_price, confirms, declines, drops, retries, takes_back
 from countermand.tools.inventory import Quote
 
 Call = tuple[str, dict[str, JsonValue]]
@@ -138,12 +138,12 @@ def _listen(desk: Desk) -> Reply:
     if takes_back(desk.said, placed=desk.placed and not desk.asked):
         can = "revoke_order" in desk.offered
         return Reply(calls=(("revoke_order", {}),)) if can else Reply("I can't take back an order that was placed.")
-    agrees = confirms(desk.said, said.rest)
+    agrees = confirms(said.rest)
     if desk.quote is not None and agrees:
         return _place(desk, desk.quote)
     if desk.heard and said.several:
         return Reply(_which(said))
-    if desk.heard or (desk.asked and desk.quote is None and agrees):
+    if desk.heard or (desk.asked and desk.quote is None and (agrees or retries(desk.said))):
         return _quote(understand(desk.asked))
     if desk.quote is not None and declines(desk.said):
         return Reply("Nothing was placed. Tell me what to change, or say yes to place it as quoted.")
@@ -184,7 +184,7 @@ def _go_on(desk: Desk) -> Reply:
         return _revoked(desk)
     if desk.quote is None:
         return Reply(_WHO)
-    if set(desk.results) == {"quote_order"} and not desk.confirmed:
+    if set(desk.results) == {"quote_order"} and (not desk.confirmed or asks_price(desk.said)):
         return Reply(_told(desk.quote))
     return _place(desk, desk.quote)
 

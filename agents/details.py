@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple, get_args
 
@@ -48,9 +49,8 @@ class _Found(NamedTuple):
     undecided: bool = False
 
 
-_EMAIL = re.compile(r"[^\s,;<>()]*@[^\s,;<>()]*")
+_TOKEN = re.compile(r"[^\s,;<>()\"']+")
 _EMAIL_AFTER = pattern(r"\be-?mail(?:\s+address)?\s*(?:is|:|=|to)\s*([^\s,;@]+)")
-_DOTTED = re.compile(r"[^\s,;<>()\"'@]+\.[^\s,;<>()\"'@]+")
 _HOST_AFTER = pattern(
     r"\b(?:host\s*name|host|domain)\b\s*(?:(?:name|is|to|be|should|it|at|:|=)\s*)*[\"']?([^\s,;\"'?!]+)"
 )
@@ -64,7 +64,7 @@ _AREAS = {"eu": "eu", "europe": "eu", "us": "us", "usa": "us", "america": "us", 
 _AREA = "|".join(_AREAS)
 _COMPASS = ("west", "north", "east", "south", "central")
 _REGION = pattern(
-    rf"""\b(?P<area>{_AREA})(?:[\s-]pacific)?(?P<gap>[\s_-]*)(?P<side>[a-z]{{3,9}}\d*(?:-\w+)*)\b
+    rf"""\b(?P<area>{_AREA})(?:[\s-]pacific)?(?P<gap>[\s_-]*)(?P<side>[a-z]{{3,9}}\d*(?:-\w+){{0,3}})\b
     | \b(?P<side2>west|north|east|south|central)(?:ern)?[\s_-]+(?P<area2>{_AREA})\b
     | \bregion\s*(?:is|to|:|=|called|named)?\s+
       (?P<named>(?!(?:{_AREA}|west|north|east|south)\b)[a-z][a-z0-9]*(?:-[a-z0-9]+)*)
@@ -72,13 +72,9 @@ _REGION = pattern(
 )
 _NO_REGION = vocabulary("a and are at be but can do for in is it my of or please should the to with would you")
 
-_SIZES = "|".join(
-    vocabulary(
-        "tiny big bigger biggest larger largest smaller smallest huge giant gigantic enormous micro mini nano xs xl xxl"
-    )
-)
+_SIZES = "tiny|big|bigger|biggest|larger|largest|smaller|smallest|huge|giant|gigantic|enormous|micro|mini|nano|xs|x+l"
 _PLAN = pattern(
-    r"""\b(?:(?P<more>extra|x+|double|ultra|super)[\s-]+)?(?P<word>[a-z]+)\b(?!-(?!sized?\b|scale\b))
+    r"""\b(?:(?P<more>extra|x+(?=-)|double|ultra|super)[\s-]+)?(?P<word>[a-z]+)\b(?!-(?!sized?\b|scale\b))
     (?!\s+(?:pizza|coffee|shirt|question|team|company|business|shop|budget|thing|favou?r|request|problem|issue|amount|
     project|startup|change|correction|typo|mistake|detail)s?\b)"""
 )
@@ -99,9 +95,10 @@ _TIMES = r"(?:x\b|times\b|\u00d7)"
 _BETWEEN = r"(?:(?!and\b|with\b|or\b|plus\b|but\b|in\b|at\b|for\b|load|lbs?\b)[a-z-]+\s+){0,3}?"
 _COUNTS = {
     name: pattern(
-        rf"""(?P<unsure>(?:{NUMBER}\s+(?:or|to)\s+{NUMBER}|\d+\s*[-\u2013]\s*\d+)\s+{_BETWEEN}{noun}
+        rf"""(?P<unsure>(?:{NUMBER}\s+(?:or|to)\s+{NUMBER}|(?<!\d)\d{{1,9}}\s*[-\u2013]\s*\d{{1,9}}(?!\d))\s+{_BETWEEN}{noun}
             | (?:{NUMBER}\s+)?{_MORE}\s+{_BETWEEN}{noun} | {NUMBER}\s*{_BETWEEN}{noun}\s+each\b)
-        | (?P<none>\bno\s+(?!small|medium|large)|\bwithout\s+(?:an?\s+|any\s+)?){noun}
+        | (?P<none>\bno\s+(?!small|medium|large)
+            |\b(?:without|(?:don'?t|do\s+not)\s+(?:want|need))\s+(?:an?\s+|any\s+)?){noun}
         | (?P<before>{NUMBER})\s*{_TIMES}?\s*{_BETWEEN}{noun}
         | \b(?P<noun>{noun})
           (?:\s*(?:(?:is|to|of|be|should|count|number)\b|[:=(]|{_TIMES}|(?=x\d)x|(?<=quantity)\s|(?<=qty)\s)+\s*(?P<after>{NUMBER}))?"""
@@ -117,6 +114,7 @@ _FROM = pattern(r"\bfrom\s+$")
 _TO = pattern(r"^\s+to\b")
 
 
+@lru_cache(maxsize=1024)
 def details(message: str) -> Details:
     """The order's details that one message names."""
     text = message
@@ -172,7 +170,7 @@ def _without(text: str, found: Iterable[_Found]) -> str:
 
 
 def _emails(text: str) -> Iterator[_Found]:
-    matches = list(_EMAIL.finditer(text))
+    matches = [match for match in _TOKEN.finditer(text) if "@" in match[0]]
     for match in matches:
         yield _Found(match[0].removeprefix("mailto:").strip(".!?:'\""), *match.span())
     if not matches and (named := _EMAIL_AFTER.search(text)):
@@ -187,7 +185,7 @@ def _cards(text: str) -> Iterator[_Found]:
 def _hosts(text: str) -> Iterator[_Found]:
     """Words with a dot inside, and what is called a host name and is none, as it is."""
     dotted = False
-    for match in _DOTTED.finditer(text):
+    for match in _TOKEN.finditer(text):
         host = re.sub(r"^https?://", "", match[0].strip(".!?:"), flags=re.IGNORECASE).rstrip("/.").lower()
         labels = host.split(".")
         if len(labels) > 1 and not labels[-1].isdigit() and max(map(len, labels)) > 1:

@@ -6,7 +6,7 @@ from typing import Self
 from pydantic import ValidationError
 
 from countermand.agents.details import PLANS, REGIONS, Details, Value, details
-from countermand.agents.words import bare_number, corrects, pattern, vocabulary
+from countermand.agents.words import bare_number, corrects, pattern, refuses, stray_number, vocabulary
 from countermand.saga.types import Frozen
 from countermand.tools.inventory import QuoteOrder
 
@@ -15,8 +15,8 @@ _ASK = {
     "region": f"a region ({', '.join(REGIONS)})",
     "email": "your e-mail address",
     "hostname": "the host name it should answer at",
-    "quantity": "how many machines",
-    "load_balancers": "how many load balancers",
+    "quantity": "the number of machines",
+    "load_balancers": "the number of load balancers",
 }
 _COUNTS = frozenset({"quantity", "load_balancers"})
 REQUIRED = frozenset(_ASK) - _COUNTS
@@ -94,6 +94,8 @@ class Draft(Frozen):
             gone |= named or _COUNTS
             unclear |= named or _COUNTS
             values = {name: value for name, value in values.items() if name not in _COUNTS}
+        elif self.quantity is None and stray_number(said.rest):
+            unclear |= {"quantity"}
         return self.model_copy(
             update={**dict.fromkeys(gone, None), **values, "unclear": frozenset(unclear - values.keys())}
         )
@@ -118,6 +120,8 @@ def understand(messages: Iterable[str]) -> Draft:
 
 def concerns(message: str, said: Details, *, ordering: bool) -> bool:
     """Whether a message is about an order of ours: by its subject, or by details that an order at hand waits for."""
+    if refuses(message):
+        return False
     if _SUBJECT.search(message) or "region" in said.values or "region" in said.several:
         return True
     if ordering:

@@ -10,12 +10,12 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _VALUES = (
     {word: value for value, word in enumerate(re.findall(r"\w+", _UNITS))}
     | {word: 10 * ten for ten, word in enumerate(re.findall(r"\w+", _TENS), start=2)}
-    | {"couple": 2, "both": 2, "single": 1}
+    | {"couple": 2, "both": 2, "pair": 2, "single": 1}
 )
 _SCALES = {"dozen": 12, "hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
 
 _WORD = "|".join([*_VALUES, *_SCALES])
-NUMBER = rf"""(?:(?:minus\s+)?(?<![a-wyz\d._])[-+]?\d[\d,._]*(?:\^\d+|e\d+)?(?!(?!x\b)[a-z]|-?\d)
+NUMBER = rf"""(?:(?:minus\s+)?(?<![a-wyz\d._])[-+]?\d(?:[\d,._]{{0,30}}\d)?(?:\^\d+|e\d+)?(?!(?!x\b)[a-z]|-?\d)
     | (?:minus\s+)?(?:half\s+a\s+)?(?:a\s+)?\b(?:{_WORD})\b(?:[\s-]+(?:{_WORD})\b)*(?:\s+of)?)"""
 """A number in digits or in words, for a verbose pattern."""
 
@@ -75,10 +75,15 @@ _BESIDE_YES = vocabulary(
     a again ahead all am and as at by charge card everything fine for go good great happy i id im in is it just
     let lets like make me much my now of on one order please proceed pay plan place quote quoted ready right so
     take than thank thanks that thats the then this to token us use very want with works would you your
-    environment region host name load balancer balancers two
+    environment region host name load balancer balancers
     """
 )
+_AGAIN = pattern(
+    r"^\W*(?:please\s+|ok\s+|yes\s+|let'?s\s+|just\s+)*(?:try|do|place|order)?\s*(?:(?:it|that|this)\s+)?(?:again|retry)\W*$"
+)
 _NO = pattern(r"^\W*(no|nope|nah|not|don'?t|do\s+not|hold|stop|wait)\b")
+_PRICE = pattern(r"\b(how\s+much|(?:what|which)\b[^.!]*\b(?:cost|price)s?|(?:just|only)\s+(?:a\s+)?quote)\b")
+_REFUSES = pattern(r"\b(?:don'?t|do\s+not|never)\s+(?:order|place|buy|reserve|provision|charge|set\s+up)\b")
 _DROP = pattern(
     r"""^\W*(?:(?:no|please|oh|ok|actually|well|sorry)[\s,.]+)*(?:let'?s\s+)?
     (?:cancel|never\s*mind|forget\s+(?:it|that|the\s+order|about)|drop\s+(?:it|that|the\s+order)|scrap\s+(?:it|that|the\s+order))\b"""
@@ -101,6 +106,10 @@ _CORRECTS = pattern(
     r"\b(?:no|nope|wait|sorry|actually|rather|i\s+mean|i\s+meant|make\s+(?:it|that)|scratch\s+that|correction|oops)\b"
 )
 _BARE = pattern(NUMBER)
+_STRAY = pattern(
+    rf"""(?<!before\s)(?<!until\s)(?<!after\s)(?<!since\s)(?<!by\s)(?<!at\s)(?<!on\s)(?<!\w)(?!one\b){NUMBER}
+    (?!\s*(?:am|pm|o'?clock|%|st|nd|rd|th|seconds?|minutes?|hours?|days?|weeks?|months?|years?|users?|people)\b)"""
+)
 _THE_ONE = pattern(r"\b(?:the|an?|this|that|which)\s+one\b")
 _BESIDE_NUMBER = vocabulary(
     """
@@ -124,9 +133,20 @@ def bare_number(rest: str) -> int | str | None:
     return number(numbers[0]) if len(numbers) == 1 and beside <= _BESIDE_NUMBER else None
 
 
-def confirms(text: str, rest: str) -> bool:
-    """Whether a message says yes and nothing else; ``rest`` is it without the order's own details."""
-    return "?" not in text and bool(_YES.search(rest)) and vocabulary(_YES.sub(" ", rest)) <= _BESIDE_YES
+def stray_number(rest: str) -> bool:
+    """Whether a number is left over that is no time or date, and may so be a count."""
+    return bool(_STRAY.search(_THE_ONE.sub(" ", " ".join(rest.split()))))
+
+
+def confirms(rest: str) -> bool:
+    """Whether a message, without the order's own details, says yes and nothing else."""
+    beside = _YES.sub(" ", rest)
+    return bool(_YES.search(rest)) and not re.search(r"[?\d]", beside) and vocabulary(beside) <= _BESIDE_YES
+
+
+def retries(text: str) -> bool:
+    """Whether a message asks for the same again and for nothing else."""
+    return bool(_AGAIN.search(text))
 
 
 def declines(text: str) -> bool:
@@ -137,6 +157,16 @@ def declines(text: str) -> bool:
 def drops(text: str) -> bool:
     """Whether a message gives up what was talked about."""
     return bool(_DROP.search(text))
+
+
+def asks_price(text: str) -> bool:
+    """Whether a message wants to know what something costs, and no more."""
+    return bool(_PRICE.search(text))
+
+
+def refuses(text: str) -> bool:
+    """Whether a message forbids to order what it names."""
+    return bool(_REFUSES.search(text))
 
 
 def takes_back(text: str, *, placed: bool) -> bool:

@@ -1,7 +1,7 @@
-"""The far side of the stub: a customer who talks to it, and tools that answer with results made from the packs' models."""
+"""The far side of the stub: a customer who talks to it, and tools that answer with results of the packs' models."""
 
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages import ToolCall as ModelCall
@@ -9,7 +9,6 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from countermand.agents.builtin import BUILTINS
 from countermand.agents.messages import complaint, refusal
-from countermand.agents.models import resolve_model
 from countermand.agents.stub import StubModel
 from countermand.agents.team import CONFIRMED, ORDER_TEAM
 from countermand.saga.types import SagaReport, SagaState
@@ -20,7 +19,7 @@ from countermand.tools.inventory import Quote, QuoteLine, QuoteOrder, Reservatio
 from countermand.tools.mail import SendConfirmation, SentMail
 from countermand.tools.payments import AuthorizePayment, CapturePayment, Payment
 from countermand.tools.registry import load_tools
-from countermand.tools.revoke import RevokedOrder, RevokeOrder
+from countermand.tools.sagas import RevokedOrder, RevokeOrder
 
 Call = tuple[str, dict[str, JsonValue]]
 
@@ -37,7 +36,7 @@ class Turn:
     @property
     def quoted(self) -> list[QuoteOrder]:
         """The orders that were quoted."""
-        return [QuoteOrder.model_validate(args) for name, args in sum(self.calls, []) if name == "quote_order"]
+        return [QuoteOrder.model_validate(args) for name, args in chain(*self.calls) if name == "quote_order"]
 
     @property
     def tools(self) -> list[list[str]]:
@@ -61,14 +60,18 @@ class Counter:
         told = ORDER_TEAM.entry.instructions + (f"\n{CONFIRMED}\n" if self.confirmed else "")
         self.messages.insert(0, SystemMessage(told))
         named = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in self.offered]
-        self._model = StubModel(persona=self.persona).bind_tools(named)
+        self.model = StubModel(persona=self.persona).bind_tools(named)
+
+    def think(self, messages: list[BaseMessage]) -> AIMessage:
+        """Ask the stub what it would do next in a conversation."""
+        return self.model.invoke(messages)
 
     def say(self, text: str, *, thoughts: int = 20) -> Turn:
         """Say something and play the turn to its end, or until the stub has thought often enough."""
         self.messages.append(HumanMessage(text))
         calls: list[list[Call]] = []
         for _ in range(thoughts):
-            message = self._model.invoke(self.messages)
+            message = self.think(self.messages)
             self.messages.append(message)
             if not message.tool_calls:
                 return Turn(calls, message.text)
@@ -94,7 +97,7 @@ class Counter:
         result = self._result(name, args, next(self._numbers))
         return ToolMessage(result.model_dump_json(), name=name, tool_call_id=call["id"])
 
-    def _result(self, name: str, args: BaseModel, no: int) -> BaseModel:
+    def _result(self, name: str, args: BaseModel, no: int) -> BaseModel:  # noqa: PLR0911 - one for each tool
         price = Money(amount=18500, currency="usd")
         match args:
             case QuoteOrder():
