@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from pydantic import JsonValue
 
-from countermand.agents.orders import HELP, NO, ORDERING, REVOKE, YES, Draft, details, understand
+from countermand.agents.details import PLANS, REGIONS, Details, details
+from countermand.agents.orders import REQUIRED, Draft, concerns, understand
 from countermand.agents.team import CONFIRMED, REMINDER
+from countermand.agents.words import asks_price, confirms, declines, drops, retries, takes_back
 from countermand.tools.inventory import Quote
 
 Call = tuple[str, dict[str, JsonValue]]
 Result = dict[str, JsonValue]
 
 _WHO = (
-    "I am Countermand's stub model: no language model, but enough to run the order desk. Tell me plan (small, medium, "
-    "large), region (eu-west, eu-north, us-east, ap-south), your e-mail and a host name, for example: a medium "
-    "environment in eu-west for ada@example.com at ada.example.dev, two load balancers."
+    "I am Countermand's stub model: no language model, but enough to run the order desk for hosted environments, and "
+    f"nothing else. Tell me plan ({', '.join(PLANS)}), region ({', '.join(REGIONS)}), your e-mail and a host name, for "
+    "example: a medium environment in eu-west for ada@example.com at ada.example.dev, two load balancers."
 )
 
 
@@ -36,20 +38,57 @@ class Desk:
     Attributes:
         confirmed: Whether the customer confirmed in advance.
         offered: The tools that the desk holds.
+        said: What the customer said last.
+        heard: Whether that was about an order.
         asked: The customer's messages about the order at hand.
-        quote: The quote that stands, if any.
+        quote: The quote that stands: nothing was said since that changes it.
+        quoted: Whether the order at hand was quoted before.
+        placed: Whether an order was placed earlier in the conversation.
         results: What the tools answered in this turn, by tool, in order.
-        error: Why the last calls were refused, if one was.
+        tried: The tools that were called in this turn.
+        error: Why one of the last calls was refused.
         last: The last message.
     """
 
     confirmed: bool = False
     offered: tuple[str, ...] = ()
+    said: str = ""
+    heard: bool = False
     asked: list[str] = field(default_factory=list)
     quote: Quote | None = None
+    quoted: bool = False
+    placed: bool = False
     results: dict[str, list[Result]] = field(default_factory=dict)
+    tried: set[str] = field(default_factory=set)
     error: str = ""
     last: BaseMessage | None = None
+
+    def forget_order(self) -> None:
+        """Begin anew: no order is at hand."""
+        self.asked, self.quote, self.quoted = [], None, False
+
+    def hear(self, text: str) -> None:
+        """Take in what the customer says at the beginning of a turn."""
+        if "commit" in self.results:
+            self.placed |= "revoke_order" not in self.results
+            self.forget_order()
+        self.said, self.results, self.tried, self.error = text, {}, set(), ""
+        said = details(text)
+        if drops(text) and not said:
+            self.forget_order()
+        self.heard = concerns(text, said, ordering=bool(self.asked))
+        if not self.heard:
+            return
+        if self.quoted and said.values.keys() >= REQUIRED:
+            # A whole order after one that was quoted is another one, not a correction of it.
+            self.forget_order()
+        self.asked.append(text)
+        if self.quote is not None and (said.several or not _same(understand(self.asked), self.quote)):
+            self.quote = None
+
+
+def _same(draft: Draft, quote: Quote) -> bool:
+    return not (draft.missing() or draft.problems()) and draft.order() == quote.order
 
 
 def read(messages: Sequence[BaseMessage], offered: tuple[str, ...]) -> Desk:
@@ -60,20 +99,20 @@ def read(messages: Sequence[BaseMessage], offered: tuple[str, ...]) -> Desk:
             case SystemMessage():
                 desk.confirmed = CONFIRMED in message.text
             case HumanMessage() if message.text != REMINDER:
-                if "commit" in desk.results:
-                    desk.asked, desk.quote = [], None
-                desk.asked.append(message.text)
-                desk.results, desk.error = {}, ""
+                desk.hear(message.text)
             case ToolMessage(status="error"):
                 desk.error = message.text
             case ToolMessage():
-                desk.error = ""
                 result: Result = json.loads(message.text)
                 desk.results.setdefault(message.name or "", []).append(result)
                 if message.name == "quote_order":
-                    desk.quote = Quote.model_validate(result)
-            case AIMessage() if message.text.startswith("Rolled back"):
-                desk.quote, desk.results = None, {}
+                    desk.quote, desk.quoted = Quote.model_validate(result), True
+            case AIMessage():
+                # Calls of one message may be refused and answered side by side: an error stands until the next.
+                desk.error = ""
+                desk.tried |= {call["name"] for call in message.tool_calls}
+                if message.text.startswith("Rolled back"):
+                    desk.quote, desk.results = None, {}
             case _:
                 pass
     return desk
@@ -85,28 +124,51 @@ def order(desk: Desk) -> Reply:
         return _refused(desk)
     if isinstance(desk.last, ToolMessage) or (isinstance(desk.last, HumanMessage) and desk.last.text == REMINDER):
         return _go_on(desk)
-    return _listen(desk, desk.asked[-1] if desk.asked else "")
+    return _listen(desk)
 
 
 def _refused(desk: Desk) -> Reply:
-    done = set(desk.results) - {"quote_order"}
-    if done:
+    if desk.tried - {"quote_order", "revoke_order"}:
         return Reply(calls=(("abort", {"reason": desk.error[:500]}),))
     return Reply(f"I could not do that: {desk.error}")
 
 
-def _listen(desk: Desk, said: str) -> Reply:
-    named = details(said)
-    if REVOKE.search(said):
+def _listen(desk: Desk) -> Reply:
+    said = details(desk.said)
+    if takes_back(desk.said, placed=desk.placed and not desk.asked):
         can = "revoke_order" in desk.offered
         return Reply(calls=(("revoke_order", {}),)) if can else Reply("I can't take back an order that was placed.")
-    if desk.quote is not None and not named and YES.search(said):
+    agrees = confirms(said.rest)
+    if desk.quote is not None and agrees:
         return _place(desk, desk.quote)
-    if desk.quote is not None and not named and NO.search(said):
+    if desk.heard and said.several:
+        return Reply(_which(said))
+    if desk.heard or (desk.asked and desk.quote is None and (agrees or retries(desk.said))):
+        return _quote(understand(desk.asked))
+    if desk.quote is not None and declines(desk.said):
         return Reply("Nothing was placed. Tell me what to change, or say yes to place it as quoted.")
-    if not named and (HELP.search(said) or not (ORDERING.search(said) or any(map(details, desk.asked)))):
-        return Reply(_WHO)
-    return _quote(understand(desk.asked))
+    return Reply(f"{_WHO}{_at_hand(desk)}")
+
+
+def _which(said: Details) -> str:
+    named = "; ".join(f"{name.replace('_', ' ')} {' and '.join(map(str, many))}" for name, many in said.several.items())
+    if len(said.several) > 1:
+        return f"You named several: {named}. I take one order at a time: please tell me the first one by itself, whole."
+    return f"You named several: {named}. Which one shall it be? I take one order at a time."
+
+
+def _at_hand(desk: Desk) -> str:
+    """Where the customer's order is, if he has one."""
+    if desk.quote is not None:
+        return (
+            f" Your quote stands, {_words(desk.quote)} for {_money(desk.quote)}: nothing is placed until you say yes."
+        )
+    if desk.asked and (wanted := understand(desk.asked).missing()):
+        return f" For your order I still need {_listed(wanted)}."
+    if drops(desk.said):
+        placed = " Say so if you want to take back the order that you placed." if desk.placed else ""
+        return f" No order is at hand, and nothing new was placed.{placed}"
+    return ""
 
 
 def _quote(draft: Draft) -> Reply:
@@ -122,7 +184,7 @@ def _go_on(desk: Desk) -> Reply:
         return _revoked(desk)
     if desk.quote is None:
         return Reply(_WHO)
-    if set(desk.results) == {"quote_order"} and not desk.confirmed:
+    if set(desk.results) == {"quote_order"} and (not desk.confirmed or asks_price(desk.said)):
         return Reply(_told(desk.quote))
     return _place(desk, desk.quote)
 
@@ -142,9 +204,11 @@ def _place(desk: Desk, quote: Quote) -> Reply:
             times = quote.order.load_balancers if name == "create_load_balancer" else 1
             return Reply(calls=((name, args),) * times)
     cluster = desk.results["provision_cluster"][0]["cluster_id"]
+    balancers = _listed([str(one["load_balancer_id"]) for one in desk.results["create_load_balancer"]])
+    payment = desk.results["authorize_payment"][0]["payment_id"]
     return Reply(
-        f"Placed: {_words(quote)} for {_money(quote)}. Cluster {cluster}, answering at {quote.order.hostname}; "
-        f"a confirmation went to {quote.order.email}."
+        f"Placed: {_words(quote)} for {_money(quote)}.\nCluster {cluster}, load balancers {balancers}, answering at "
+        f"{quote.order.hostname}; payment {payment}; a confirmation went to {quote.order.email}."
     )
 
 
@@ -204,7 +268,7 @@ def careless(desk: Desk) -> Reply:
     """Gets the first call of a turn wrong, and mends it."""
     if desk.error and not desk.results:
         desk.error = ""
-        return order(desk) if isinstance(desk.last, HumanMessage) else _listen(desk, desk.asked[-1])
+        return order(desk) if isinstance(desk.last, HumanMessage) else _listen(desk)
     reply = order(desk)
     if reply.calls and not desk.results and isinstance(desk.last, HumanMessage):
         return Reply(calls=((reply.calls[0][0], {"quote": "?"}),))

@@ -1,170 +1,129 @@
-"""What the stub understands of plain words: orders, corrections, and the little words around them."""
+"""An order as it is said over several messages: what stands of it, what is missing, and what can't be ordered."""
 
-import re
 from collections.abc import Iterable
-from difflib import get_close_matches
-from typing import get_args
+from typing import Self
 
 from pydantic import ValidationError
 
+from countermand.agents.details import PLANS, REGIONS, Details, Value, details
+from countermand.agents.words import bare_number, corrects, pattern, refuses, stray_number, vocabulary
 from countermand.saga.types import Frozen
-from countermand.tools.inventory import Plan, QuoteOrder, Region
+from countermand.tools.inventory import QuoteOrder
 
-PLANS: tuple[str, ...] = get_args(Plan)
-REGIONS: tuple[str, ...] = get_args(Region)
+_ASK = {
+    "plan": f"a plan ({', '.join(PLANS)})",
+    "region": f"a region ({', '.join(REGIONS)})",
+    "email": "your e-mail address",
+    "hostname": "the host name it should answer at",
+    "quantity": "the number of machines",
+    "load_balancers": "the number of load balancers",
+}
+_COUNTS = frozenset({"quantity", "load_balancers"})
+REQUIRED = frozenset(_ASK) - _COUNTS
 
-_WORDS = "zero no none|one a an single|two couple both|three|four|five|six|seven|eight|nine|ten"
-_NUMBERS = {word: number for number, words in enumerate(_WORDS.split("|")) for word in words.split()}
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text, re.IGNORECASE | re.VERBOSE)
-
-
-_NUMBER = r"[-+]?\d[\d,._]*(?:\^\d+|e\d+)?|" + "|".join(_NUMBERS)
-_EMAIL = _pattern(r"[^\s,;<>()]*@[^\s,;<>()]*")
-_HOST = _pattern(r"\b(?:https?://)?((?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)+[a-z][a-z0-9-]*[a-z0-9])\b")
-_HOST_AFTER = _pattern(r"\b(?:host(?:\s*name)?|domain)\s+(?:is\s+|name\s+is\s+|to\s+)?[\"']?([^\s,;\"']+)")
-_BALANCERS = _pattern(rf"({_NUMBER})\s+(?:\w+\s+)?(?:load[\s-]*balancers?|lbs?)\b")
-_QUANTITY = _pattern(
-    rf"""(?:quantity|qty|count)(?:\s+(?:of|is|to))?\s*[:=]?\s*({_NUMBER})
-    | ({_NUMBER})\s+(?:machines?|nodes?|servers?|(?:(?:small|medium|large)\s+)?environments\b)"""
+_SUBJECT = pattern(r"\b(envi?r\w*ments?|envs?|clusters?|host(?:ing|ed)|servers?|load[\s-]*balanc\w*|lbs?)\b")
+_BESIDE = vocabulary(
+    """
+    a about actually all also an and at be by can could do does for from get give go good have hello hey hi host
+    hostname i id im in instead is it lets like make me mean mine mail e email address my name need no not now
+    of on one ok okay order plan please region rather set should size sized so sorry sure take thank thanks that
+    the then there this to up use want was we well will with would yes you
+    """
 )
-_CARD = re.compile(r"\btok_[A-Za-z0-9_]+")
-_REGION = _pattern(r"\b([a-z]{2,3})[\s_-]?(west|north|east|south|[a-z]{3,6})(?:-?\d)?\b")
-_REGION_AFTER = _pattern(r"\bregion\s+(?:is\s+|to\s+)?([a-z]+[\s-]?[a-z0-9]*)")
-_PLAN_AFTER = _pattern(r"\b(?:plan|size)\s+(?:is\s+|to\s+)?([a-z]+) | \ban?\s+(\w+)\s+(?:environment|plan|cluster)\b")
-_NOT = _pattern(r"\b(?:not|instead\s+of|rather\s+than|no\s+longer|isn'?t)\s+(?:at\s+|in\s+|a\s+|the\s+)?$")
-
-YES = _pattern(
-    r"""^\W*(yes|yep|yeah|yup|sure|ok(ay)?|please\s+do|go\s+ahead|go\s+for\s+it|do\s+it|place(\s+it|\s+the\s+order)?|
-    confirm(ed)?|i\s+confirm|sounds?\s+good|looks?\s+good|perfect|that'?s\s+(right|fine|good|correct)|agreed|proceed|
-    buy\s+it|order\s+it)\b"""
-)
-NO = _pattern(r"^\W*(no|nope|not\s+yet|don'?t|do\s+not|never\s*mind|cancel|stop|forget\s+it|wait)\b")
-REVOKE = _pattern(
-    r"\b(cancel|undo|revoke|countermand|take\s+back|reverse)\b.*\b(order|it|that)\b.*\b(just|placed|last|made|bought)\b"
-)
-ORDERING = _pattern(r"\b(environments?|enviroments?|clusters?|hosting|load[\s-]*balancers?|plan)\b")
-HELP = _pattern(r"\b(help|who\s+are\s+you|what\s+can\s+you\s+do|hello|hi|hey)\b")
 
 
 class Draft(Frozen):
-    """What has been said of an order so far; values as they were said, not yet checked."""
+    """What has been said of an order so far; values as they were said, not yet checked.
 
-    plan: str | None = None
-    region: str | None = None
-    email: str | None = None
-    hostname: str | None = None
-    load_balancers: int | None = None
-    quantity: int | None = None
-    card: str | None = None
+    ``unclear`` are the counts that were spoken of without one number: for those there is no default any more.
+    """
+
+    plan: Value | None = None
+    region: Value | None = None
+    email: Value | None = None
+    hostname: Value | None = None
+    load_balancers: Value | None = None
+    quantity: Value | None = None
+    card: Value | None = None
+    unclear: frozenset[str] = frozenset()
 
     def missing(self) -> list[str]:
         """What must still be asked for."""
-        wanted = {
-            "plan": f"a plan ({', '.join(PLANS)})",
-            "region": f"a region ({', '.join(REGIONS)})",
-            "email": "your e-mail address",
-            "hostname": "the host name it should answer at",
-        }
-        return [ask for name, ask in wanted.items() if getattr(self, name) is None]
+        return [ask for name, ask in _ASK.items() if name not in self.said() and name in REQUIRED | self.unclear]
+
+    def said(self) -> dict[str, Value]:
+        """What was said of the order itself, by field."""
+        return self.model_dump(exclude={"card", "unclear"}, exclude_none=True)
 
     def order(self) -> QuoteOrder:
         """The order, checked. Raises pydantic's ``ValidationError``."""
-        return QuoteOrder.model_validate(self.model_dump(exclude={"card"}, exclude_none=True))
+        return QuoteOrder.model_validate(self.said())
 
     def problems(self) -> dict[str, str]:
         """What was said but can't be ordered, by field, and why."""
-        said = self.model_dump(exclude={"card"}, exclude_none=True)
+        said = self.said()
         try:
             QuoteOrder.model_validate(said)
         except ValidationError as error:
             return {
-                str(one["loc"][0]): f"{one['loc'][0]} {said[str(one['loc'][0])]!r}: {one['msg']}"
+                name: f"{name.replace('_', ' ')} {_shown(said[name])}: {_reason(one['type'], one['msg'])}"
                 for one in error.errors()
-                if str(one["loc"][0]) in said
+                if (name := str(one["loc"][0])) in said
             }
         return {}
 
+    def after(self, message: str) -> Self:
+        """The order after one more message; what is said later corrects what was said before."""
+        said = details(message)
+        values = dict(said.values)
+        # What could not be ordered was told to the customer then, and is no part of the order now.
+        gone = self.problems().keys() | said.several.keys() | said.undecided
+        gone |= {name for name, refused in said.denied.items() if getattr(self, name) in refused}
+        unclear = self.unclear | (_COUNTS & gone) | {name for name in said.plural if getattr(self, name) is None}
+        if said.several:
+            # Which of several values a count belongs to is not for us to guess.
+            unclear |= _COUNTS & values.keys()
+            values = {name: value for name, value in values.items() if name not in _COUNTS}
+        if len(said.several) > 1:
+            return self.model_copy(update={"unclear": frozenset(unclear - self.said().keys())})
+        bare, named = bare_number(said.rest), _COUNTS & values.keys()
+        if bare is not None and len(unclear) == 1 and not named:
+            values |= dict.fromkeys(unclear, bare)
+        elif bare is not None and corrects(message):
+            # "Two load balancers, no, three": it may well be about them, but who knows.
+            gone |= named or _COUNTS
+            unclear |= named or _COUNTS
+            values = {name: value for name, value in values.items() if name not in _COUNTS}
+        elif self.quantity is None and stray_number(said.rest):
+            unclear |= {"quantity"}
+        return self.model_copy(
+            update={**dict.fromkeys(gone, None), **values, "unclear": frozenset(unclear - values.keys())}
+        )
+
+
+def _shown(value: Value) -> str:
+    return repr(value[:80]) if isinstance(value, str) else str(value)
+
+
+def _reason(kind: str, message: str) -> str:
+    # The pattern itself would tell a customer nothing.
+    return "it must be a full host name such as app.example.com" if kind == "string_pattern_mismatch" else message
+
 
 def understand(messages: Iterable[str]) -> Draft:
-    """What the messages say of one order; what is said later corrects what was said before."""
+    """What the messages say of one order."""
     draft = Draft()
     for message in messages:
-        # What could not be ordered was told to the customer then, and is no part of the order now.
-        draft = draft.model_copy(update=dict.fromkeys(draft.problems(), None) | details(message))
+        draft = draft.after(message)
     return draft
 
 
-def details(message: str) -> dict[str, str | int]:
-    """The order's details that one message names."""
-    found: dict[str, str | int] = {}
-    if email := _last(_EMAIL, message):
-        found["email"] = email.strip(".!?'\"")
-    rest = _EMAIL.sub(" ", message)
-    if card := _CARD.search(rest):
-        found["card"] = card[0]
-    named_host = _HOST_AFTER.search(rest)
-    if host := _last(_HOST, rest):
-        found["hostname"] = host
-    elif named_host:
-        found["hostname"] = named_host[1].rstrip(".!?")
-    rest = _HOST.sub(" ", rest)
-    if (balancers := _BALANCERS.search(rest)) is not None:
-        found["load_balancers"] = _number(balancers[1])
-    rest = _BALANCERS.sub(" ", rest)
-    if (quantity := _QUANTITY.search(rest)) is not None:
-        found["quantity"] = _number(quantity[1] or quantity[2])
-    if region := _region(rest):
-        found["region"] = region
-    if plan := _plan(rest):
-        found["plan"] = plan
-    return found
-
-
-def _last(pattern: re.Pattern[str], text: str) -> str | None:
-    """The last match that is not negated: who corrects himself says the right one last."""
-    found = [match for match in pattern.finditer(text) if not _negated(text, match.start())]
-    return (found[-1][1] if pattern.groups else found[-1][0]) if found else None
-
-
-def _negated(text: str, at: int) -> bool:
-    return _NOT.search(text[:at]) is not None
-
-
-def _number(word: str) -> int:
-    if word.lower() in _NUMBERS:
-        return _NUMBERS[word.lower()]
-    plain = re.sub(r"[,_]", "", word.lower())
-    if "^" in plain:
-        base, power = plain.split("^", 1)
-        return int(base) ** min(int(power), 18)
-    return int(float(plain)) if re.fullmatch(r"[-+]?\d+(\.\d+)?(e\d{1,2})?", plain) else -1
-
-
-def _region(text: str) -> str | None:
-    """The region that a text names, typing errors forgiven; what is called a region and is none, as it is."""
-    found: str | None = None
-    for match in re.finditer(
-        r"\b([a-z]{2,3})[\s_-]?(west|north|east|south|[a-z]{3,6})(?:-?\d)?\b", text, re.IGNORECASE
-    ):
-        near = get_close_matches(f"{match[1]}-{match[2]}".lower(), REGIONS, n=1, cutoff=0.85)
-        if near and not _negated(text, match.start()):
-            found = near[0]
-    if found is None and (named := _REGION_AFTER.search(text)):
-        found = named[1].strip().lower().replace(" ", "-")
-    return found
-
-
-def _plan(text: str) -> str | None:
-    """The plan that a text names, typing errors forgiven; what is called a plan and is none, as it is."""
-    found: str | None = None
-    for match in re.finditer(r"[a-z]+", text, re.IGNORECASE):
-        near = get_close_matches(match[0].lower(), PLANS, n=1, cutoff=0.8)
-        if near and not _negated(text, match.start()):
-            found = near[0]
-    if found is None and (named := _PLAN_AFTER.search(text)):
-        word = (named[1] or named[2]).lower()
-        found = None if word in {"new", "hosted", "whole", "nice", "cloud"} else word
-    return found
+def concerns(message: str, said: Details, *, ordering: bool) -> bool:
+    """Whether a message is about an order of ours: by its subject, or by details that an order at hand waits for."""
+    if refuses(message):
+        return False
+    if _SUBJECT.search(message) or "region" in said.values or "region" in said.several:
+        return True
+    if ordering:
+        return bool(said) or bare_number(said.rest) is not None
+    return bool(said) and vocabulary(said.rest) <= _BESIDE
