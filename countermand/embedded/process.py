@@ -9,7 +9,7 @@ from pathlib import Path
 
 from countermand.embedded.errors import EmbeddedError
 
-START_DEADLINE = 30.0
+START_DEADLINE = 60.0
 STOP_DEADLINE = 5.0
 """Seconds until a server must be healthy, and until a server that was asked to stop is killed."""
 
