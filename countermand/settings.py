@@ -7,10 +7,15 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from countermand.saga.errors import CountermandError
+
 
 def _state_folder() -> Path:
     """``$XDG_STATE_HOME/countermand``, as the XDG base directory specification places program state."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "countermand"
+    try:
+        return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "countermand"
+    except RuntimeError as error:
+        raise CountermandError("you have no home folder here: set COUNTERMAND_STATE_FOLDER") from error
 
 
 def _absolute(path: Path) -> Path:

@@ -188,6 +188,8 @@ def _typed() -> Iterator[str]:
     """The lines that are typed, or piped in, until the end of the input; Ctrl-C drops a line."""
     prompt = "you> " if sys.stdin.isatty() else ""
     while True:
+        if prompt:
+            print()  # noqa: T201 - sets the turns apart, and the prompt from a line that was dropped
         try:
             line = input(prompt)
         except EOFError:
@@ -196,6 +198,5 @@ def _typed() -> Iterator[str]:
             if not prompt:
                 raise
             line = ""
-            print()  # noqa: T201 - the next prompt is on a line of its own
         if line.strip():
             yield line

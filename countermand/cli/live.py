@@ -79,7 +79,7 @@ def _table(report: SagaReport) -> Table:
         gone = step.compensation in {Compensation.DONE, Compensation.NOOP}
         table.add_row(
             f"  {step.no:>2}",
-            Text(step.tool, style="dim strike" if gone else ""),
+            Text().append(step.tool, "dim strike" if gone else ""),  # a span, so that the column's rest is not struck
             Text(outcome, style="dim" if gone else colour),
             Text(f"{undo}{order}", style=undo_colour),
         )

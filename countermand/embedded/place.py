@@ -27,6 +27,8 @@ def make_folder(folder: Path) -> None:
         raise EmbeddedError(
             f"the state folder {folder} can't be made ({error.strerror}): set COUNTERMAND_STATE_FOLDER to another"
         ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise EmbeddedError(f"the state folder {folder} can't be written to: set COUNTERMAND_STATE_FOLDER to another")
 
 
 def socket_path(folder: Path) -> Path:

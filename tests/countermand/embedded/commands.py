@@ -11,6 +11,7 @@ from pathlib import Path
 
 from countermand.embedded.connect import gone
 from countermand.embedded.endpoints import Answer, Endpoints
+from countermand.testing.waiting import until
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,36 @@ class Running:
         return pid
 
 
+_IN_TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+"""What is typed reaches the program through a terminal, which makes a signal of Ctrl-C."""
+
+
+@dataclass
+class Terminal:
+    """A command in a terminal: what it shows, and what is typed."""
+
+    process: asyncio.subprocess.Process
+    shown: str = ""
+
+    async def read(self) -> None:
+        assert self.process.stdout is not None
+        while some := await self.process.stdout.read(4096):
+            self.shown += some.decode(errors="replace")
+
+    def type(self, keys: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(keys.encode())
+
+    async def shows(self, text: str) -> None:
+        """Wait for a text, and forget what was shown up to its end."""
+
+        async def shown() -> bool:
+            return text in self.shown
+
+        await until(shown, deadline=60)
+        self.shown = self.shown.partition(text)[2]
+
+
 @dataclass(frozen=True)
 class Commands:
     """Calls ``countermand`` with a state folder."""
@@ -53,13 +84,30 @@ class Commands:
     python: str = sys.executable
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        """Start a command that nothing is typed into."""
+        return await self._start("-m", "countermand", *arguments, stdin=asyncio.subprocess.DEVNULL)
+
+    @asynccontextmanager
+    async def in_terminal(self, *arguments: str) -> AsyncGenerator["Terminal"]:
+        """Run a command in a terminal of its own; it is killed if the test leaves it running."""
+        program = (self.python, "-m", "countermand", *arguments)
+        process = await self._start("-c", _IN_TERMINAL, *program, stdin=asyncio.subprocess.PIPE)
+        terminal = Terminal(process)
+        reading = asyncio.create_task(terminal.read())
+        try:
+            yield terminal
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+            await reading
+
+    async def _start(self, *arguments: str, stdin: int) -> asyncio.subprocess.Process:
         own = {name: value for name, value in os.environ.items() if not name.startswith(("COUNTERMAND_", "TEMPORAL_"))}
         return await asyncio.create_subprocess_exec(
             self.python,
-            "-m",
-            "countermand",
             *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=stdin,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=self.folder.parent,
