@@ -11,10 +11,9 @@ from countermand.agents.builtin import BUILTINS
 from countermand.agents.messages import complaint, refusal
 from countermand.agents.stub import StubModel
 from countermand.agents.team import CONFIRMED, ORDER_TEAM
-from countermand.saga.types import SagaReport, SagaState
+from countermand.saga.types import Money, SagaReport, SagaState
 from countermand.tools.cloud import Cluster, LoadBalancer, ProvisionCluster
 from countermand.tools.dns import DomainRoute, RegisterDomainRoute
-from countermand.tools.fields import Money
 from countermand.tools.inventory import Quote, QuoteLine, QuoteOrder, Reservation, ReserveStock
 from countermand.tools.mail import SendConfirmation, SentMail
 from countermand.tools.payments import AuthorizePayment, CapturePayment, Payment
