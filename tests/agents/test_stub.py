@@ -286,7 +286,7 @@ def test_an_unknown_persona_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("name", ["", "gpt", "Stub", "openai:", ":x", "openai: gpt"])
 def test_a_name_of_no_model_is_refused_with_the_forms(name: str) -> None:
-    with pytest.raises(ModelUnavailable, match=r"stub\[:persona\], script:PATH, or provider:model"):
+    with pytest.raises(ModelUnavailable, match=r"stub\[:persona\], script:PATH, cassette:PATH, or provider:model"):
         check_model_name(name)
 
 
