@@ -5,7 +5,7 @@ from itertools import chain, count
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages import ToolCall as ModelCall
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import JsonValue, BaseModel, JsonValue, ValidationError
 
 from countermand.agents.builtin import BUILTINS
 from countermand.agents.messages import complaint, refusal
@@ -58,7 +58,9 @@ class Counter:
     def __post_init__(self) -> None:
         told = ORDER_TEAM.entry.instructions + (f"\n{CONFIRMED}\n" if self.confirmed else "")
         self.messages.insert(0, SystemMessage(told))
-        named = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in self.offered]
+        named: list[dict[str, JsonValue]] = [
+            {"type": "function", "function": {"name": name, "parameters": {}}} for name in self.offered
+        ]
         self.model = StubModel(persona=self.persona).bind_tools(named)
 
     def think(self, messages: list[BaseMessage]) -> AIMessage:

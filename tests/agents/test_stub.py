@@ -254,7 +254,7 @@ async def test_what_is_streamed_is_what_is_generated() -> None:
     prompts = [counter.messages[:end] for end, one in enumerate(counter.messages) if isinstance(one, AIMessage)]
 
     for prompt in prompts:
-        whole = AIMessageChunk("")
+        whole = AIMessageChunk(content="")
         chunks = [chunk async for chunk in counter.model.astream(prompt) if isinstance(chunk, AIMessageChunk)]
         for chunk in chunks:
             whole += chunk
