@@ -17,7 +17,7 @@ from countermand.agents.swarm import Ended, saga_id
 from countermand.agents.swarms import ended_lines
 from countermand.saga import SagaReport, SagaState
 from countermand.saga.reading import quoted, read_saga
-from countermand.saga.types import Cause, Frozen, Residual
+from countermand.saga.types import Cause, Frozen, Outcome, Residual
 
 ItemT = TypeVar("ItemT")
 ReadT = TypeVar("ReadT")
@@ -117,7 +117,6 @@ async def _line(
     report, result = await _ended(client, saga, ended.state)
     taken, returned = moved(result) if result else ({}, {})
     cause = report.cause
-    step = next((step for step in report.steps if cause and step.no == cause.step_no), None)
     found = times.get(saga)
     return ReportLine(
         number=line.number,
@@ -127,12 +126,21 @@ async def _line(
         state=report.state,
         text=line.text,
         cause=cause,
-        tool=step.tool if step else "",
+        tool=_failed_tool(report),
         seconds=(found.close_time - found.start_time).total_seconds() if found and found.close_time else None,
         taken=taken,
         returned=returned,
         residuals=report.residuals,
     )
+
+
+def _failed_tool(report: SagaReport) -> str:
+    """The tool that ended a saga; where an agent gave up, the one whose refusal it had last heard of."""
+    if report.cause is None:
+        return ""
+    if report.cause.step_no is not None:
+        return report.steps[report.cause.step_no - 1].tool if report.steps else ""
+    return next((step.tool for step in reversed(report.steps) if step.outcome is Outcome.REFUSED), "")
 
 
 async def read_line(client: Client, batch_id: str, line: Line, ended: Ended) -> LineReport:

@@ -1,0 +1,120 @@
+"""What a swarm's report tells: the sums of the sagas, as JSON, as CSV and as a page that carries everything itself."""
+
+import csv
+import io
+from html.parser import HTMLParser
+
+import pytest
+from typing_extensions import override
+
+from countermand.agents import swarms
+from countermand.agents.batch import Line
+from countermand.agents.pages import ref_to
+from countermand.agents.report import ReportLine, SwarmReport, read_report, summed
+from countermand.agents.swarm import SwarmState
+from countermand.cli.swarm_pages import as_csv, as_html
+from countermand.saga import Cause, CauseKind, SagaState
+from countermand.saga.types import Residual
+from countermand.testing.env import SagaEnv
+
+WORDS = "a small environment in eu-west for ada@example.com at ada.example.dev"
+
+
+def line(number: int, state: SagaState, **more: object) -> ReportLine:
+    given: dict[str, object] = {
+        "number": number,
+        "id": f"l{number}",
+        "saga": f"b/l{number}",
+        "attempt": 1,
+        "state": state,
+        "text": WORDS,
+        "cause": None,
+        "tool": "",
+        "seconds": number / 4,
+        "taken": {"usd": 6_700},
+        "returned": {},
+        "residuals": (),
+    }
+    return ReportLine.model_validate(given | more)
+
+
+@pytest.fixture
+def report() -> SwarmReport:
+    refused = Cause(kind=CauseKind.REFUSED, step_no=7, message="no <route> & no mail")
+    left = Residual(step_no=4, key="b/l3:4", tool="provision_cluster", message="a cluster stands")
+    lines = [
+        line(1, SagaState.COMMITTED),
+        line(2, SagaState.COMPENSATED, cause=refused, tool="register_domain_route", returned={"usd": 6_700}),
+        line(3, SagaState.NEEDS_ATTENTION, cause=refused, tool="register_domain_route", taken={}, residuals=(left,)),
+        line(4, SagaState.COMMITTED, text="=HYPERLINK(1)"),
+    ]
+    return summed("b", lines, [], total=5)
+
+
+def test_the_sums_add_up(report: SwarmReport) -> None:
+    assert report.states == {SagaState.COMMITTED: 2, SagaState.COMPENSATED: 1, SagaState.NEEDS_ATTENTION: 1}
+    assert (report.taken, report.returned, report.standing) == ({"usd": 20_100}, {"usd": 6_700}, {"usd": 13_400})
+    assert report.failures == (("register_domain_route", "refused", 2),)
+    assert report.waiting == 1
+
+
+def test_the_csv_has_a_row_a_line_and_no_formula(report: SwarmReport) -> None:
+    rows = list(csv.DictReader(io.StringIO(as_csv(report))))
+    assert [row["state"] for row in rows] == ["committed", "compensated", "needs_attention", "committed"]
+    assert sum(int(row["taken"]) - int(row["returned"]) for row in rows) == report.standing["usd"]
+    assert rows[3]["text"] == "'=HYPERLINK(1)"
+
+
+class Page(HTMLParser):
+    """What a browser would find."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    @override
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_carries_everything_itself(report: SwarmReport) -> None:
+    page = Page(as_html(report))
+    assert not [tag for tag, _ in page.found if tag in {"script", "link", "img", "iframe", "route"}]
+    assert not [attrs for _, attrs in page.found if attrs.keys() & {"src", "href", "onload"}]
+    assert [tag for tag, _ in page.found].count("rect") == 4
+    assert "134.00 USD" in page.text
+    assert "no <route> & no mail" in page.text
+    assert "countermand saga resolve b/l3 4 --retry" in page.text
+
+
+def test_a_page_of_a_batch_that_has_not_begun_says_so(report: SwarmReport) -> None:
+    empty = summed("b", [], [], total=3)
+    assert "No line has ended" in as_html(empty)
+    assert "3 not ended" in Page(as_html(empty)).text
+    assert report.lines
+
+
+async def test_the_report_of_a_batch_is_what_the_worlds_ledger_says(saga_env: SagaEnv) -> None:
+    world = saga_env.world
+    await world.fault("mail.send", "decline", times=1)
+    await world.fault("dns.register", "decline", nth=2)
+    orders = [Line(number=n, id=f"l{n}", text=WORDS.replace("ada.ex", f"h{n}.ex")) for n in range(1, 5)]
+    batch = saga_env.new_id("batch")
+    saga_env.started.clear()
+    ref, _ = ref_to(batch, orders)
+    state = SwarmState(batch=ref, model="stub", options=saga_env.options, concurrency=1)
+    await swarms.begin(saga_env.client, batch, orders, state, task_queue=saga_env.task_queue)
+    await swarms.handle_of(saga_env.client, batch).result()
+    report = await read_report(saga_env.client, batch)
+    ledger = await world.ledger()
+    assert report.taken["usd"] == sum(one.amount or 0 for one in ledger if one.operation == "payments.capture")
+    gone = sum(one.amount or 0 for one in ledger if one.operation == "payments.refund")
+    assert report.returned.get("usd", 0) == gone
+    assert [line.id for line in report.lines] == ["l1", "l2", "l3", "l4"]
+    assert set(report.failures) == {("send_confirmation", "aborted", 1), ("register_domain_route", "aborted", 1)}
