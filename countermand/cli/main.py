@@ -28,6 +28,7 @@ app.command("countermand.cli.recover:recover", name="recover")
 app.command("countermand.cli.reconcile:reconcile", name="reconcile")
 app.command("countermand.cli.setup:setup", name="setup")
 app.command("countermand.cli.audit:audit", name="audit")
+app.command("countermand.cli.replay:replay", name="replay")
 
 
 def run(arguments: list[str] | None = None) -> int:
