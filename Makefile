@@ -5,7 +5,7 @@ BIN := .venv/bin
 RUN := .venv/.embedded
 DEV := .venv/.dev
 
-.PHONY: help setup chat test crash bench lint types contracts fmt pins clean
+.PHONY: help setup chat test crash bundles bench lint types contracts fmt pins clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ test: $(DEV) ## all tests, on real servers
 
 crash: $(DEV) ## the full crash and soak matrices (slow)
 	$(BIN)/python -m pytest --full
+
+bundles: $(DEV) ## record the golden bundles of tests/replay anew
+	$(BIN)/python -m tests.replay.make_bundles
 
 bench: $(DEV) ## benchmarks, paired with the reference implementation
 	$(BIN)/python benchmarks/saga.py

@@ -81,6 +81,13 @@ for _place, _help in (
         """,
     ),
     (
+        "replay:replay",
+        """Record runs as bundles, and check that today's workflow code still replays them.
+
+        Example: countermand replay check tests/replay/*.json
+        """,
+    ),
+    (
         "reconcile:reconcile",
         """Compare what stands at the providers with what the sagas say; changes nothing without --mend.
 

@@ -5,7 +5,7 @@ from itertools import chain, count
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages import ToolCall as ModelCall
-from pydantic import JsonValue, BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from countermand.agents.builtin import BUILTINS
 from countermand.agents.messages import complaint, refusal
