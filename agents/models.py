@@ -22,6 +22,10 @@ ALLOWED = "COUNTERMAND_ALLOW_MODEL_REQUESTS"
 FORMS = "stub[:persona], script:PATH, cassette:PATH, or provider:model (openai:gpt-5, ollama:qwen3)"
 
 
+_EXTRAS = frozenset({"openai", "anthropic", "ollama"})
+"""The providers whose package is an extra of ours."""
+
+
 class ModelUnavailable(CountermandError):
     """There is no such model, or what it needs is missing; the message says what to install or set."""
 
@@ -65,7 +69,8 @@ def resolve_model(name: str) -> BaseChatModel:
     try:
         model: BaseChatModel = init_chat_model(name, timeout=TIMEOUT, max_retries=0)
     except ImportError as error:
-        raise ModelUnavailable(f"{name}: pip install 'countermand[{kind}]' ({error})") from error
+        install = f"pip install 'countermand[{kind}]'" if kind in _EXTRAS else "the provider's package is missing"
+        raise ModelUnavailable(f"{name}: {install} ({' '.join(str(error).split())[:300]})") from error
     except Exception as error:
         # Each provider's client complains of a missing key or an unknown name in its own way.
         raise ModelUnavailable(f"{name}: {' '.join(str(error).split())[:300]}") from error

@@ -9,8 +9,9 @@ from langchain_core.messages import (
     SystemMessage,
     message_chunk_to_message,
 )
+from langchain_core.messages.ai import add_ai_message_chunks
 
-from countermand.agents.models import ModelUnavailable, check_model_name, resolve_model
+from countermand.agents.models import ALLOWED, ModelUnavailable, check_model_name, resolve_model
 from countermand.agents.team import ORDER_TEAM, REMINDER
 from tests.agents.counter import Counter
 
@@ -254,11 +255,13 @@ async def test_what_is_streamed_is_what_is_generated() -> None:
     prompts = [counter.messages[:end] for end, one in enumerate(counter.messages) if isinstance(one, AIMessage)]
 
     for prompt in prompts:
+<<<<<<< HEAD
         whole = AIMessageChunk(content="")
+=======
+>>>>>>> stub
         chunks = [chunk async for chunk in counter.model.astream(prompt) if isinstance(chunk, AIMessageChunk)]
-        for chunk in chunks:
-            whole += chunk
-        streamed, generated = message_chunk_to_message(whole), await counter.model.ainvoke(prompt)
+        streamed = message_chunk_to_message(add_ai_message_chunks(*chunks))
+        generated = await counter.model.ainvoke(prompt)
         assert isinstance(streamed, AIMessage)
         assert (streamed.text, streamed.tool_calls) == (generated.text, generated.tool_calls)
         assert generated.tool_calls or len(chunks) > 5
@@ -290,11 +293,25 @@ def test_a_name_of_no_model_is_refused_with_the_forms(name: str) -> None:
         check_model_name(name)
 
 
-def test_a_provider_that_there_is_not_is_one_clear_line() -> None:
-    with pytest.raises(ModelUnavailable, match="nosuchprovider:model") as caught:
-        resolve_model("nosuchprovider:model")
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("groq:any", "pip install langchain-groq"),
+        ("openai:gpt-5", "OPENAI_API_KEY"),
+        ("nosuchprovider:any", "nosuchprovider"),
+    ],
+)
+def test_a_provider_that_is_not_there_is_one_line_that_says_what_is_missing(
+    name: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ALLOWED, "1")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ModelUnavailable) as caught:
+        resolve_model(name)
 
+    assert told in str(caught.value).replace("`", "")
     assert "\n" not in str(caught.value)
+    assert "countermand[groq]" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["yes " * 5_000, "1" * 10_000, "a@" * 5_000, "x." * 5_000, "eu-" * 5_000, "\0\x07é中"])
