@@ -11,11 +11,7 @@ from countermand.agents.builtin import BUILTINS
 from countermand.agents.messages import complaint, refusal
 from countermand.agents.stub import StubModel
 from countermand.agents.team import CONFIRMED, ORDER_TEAM
-<<<<<<< HEAD
-from countermand.saga.types import Money, SagaReport, SagaState
-=======
 from countermand.saga.types import JsonObject, Money, SagaReport, SagaState
->>>>>>> stub
 from countermand.tools.cloud import Cluster, LoadBalancer, ProvisionCluster
 from countermand.tools.dns import DomainRoute, RegisterDomainRoute
 from countermand.tools.inventory import Quote, QuoteLine, QuoteOrder, Reservation, ReserveStock
@@ -62,13 +58,7 @@ class Counter:
     def __post_init__(self) -> None:
         told = ORDER_TEAM.entry.instructions + (f"\n{CONFIRMED}\n" if self.confirmed else "")
         self.messages.insert(0, SystemMessage(told))
-<<<<<<< HEAD
-        named: list[dict[str, JsonValue]] = [
-            {"type": "function", "function": {"name": name, "parameters": {}}} for name in self.offered
-        ]
-=======
         named: list[JsonObject] = [{"type": "function", "function": {"name": name}} for name in self.offered]
->>>>>>> stub
         self.model = StubModel(persona=self.persona).bind_tools(named)
 
     def think(self, messages: list[BaseMessage]) -> AIMessage:

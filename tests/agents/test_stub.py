@@ -255,10 +255,6 @@ async def test_what_is_streamed_is_what_is_generated() -> None:
     prompts = [counter.messages[:end] for end, one in enumerate(counter.messages) if isinstance(one, AIMessage)]
 
     for prompt in prompts:
-<<<<<<< HEAD
-        whole = AIMessageChunk(content="")
-=======
->>>>>>> stub
         chunks = [chunk async for chunk in counter.model.astream(prompt) if isinstance(chunk, AIMessageChunk)]
         streamed = message_chunk_to_message(add_ai_message_chunks(*chunks))
         generated = await counter.model.ainvoke(prompt)
