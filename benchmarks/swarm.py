@@ -49,7 +49,7 @@ async def served() -> AsyncGenerator[Client]:
         ports, settings = Ports().claimed(), Settings()
         for server in (servers.temporal(settings, ports, folder), servers.world(ports, folder)):
             stack.push_async_callback(server.stop)
-            await server.start()
+            await server.start(0)
             await server.wait_healthy()
         endpoints = servers.endpoints_of(settings, ports)
         await stack.enter_async_context(providers_at(endpoints.world_url))
