@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from countermand.cli.console import USAGE, CommandError, say_json, stderr, stdout
 from countermand.client import connect
@@ -62,11 +62,6 @@ async def _prepare(client: Client, task_queue: str) -> Ready:
         registered = await register_saga_state(client)
         await schedule_janitor(client, SagaOptions(audit=True), task_queue=task_queue)
     except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND:
-            raise CommandError(
-                f"there is no namespace {client.namespace!r}: temporal operator namespace create --namespace "
-                f"{client.namespace} --retention {RETENTION_AT_LEAST.days}d"
-            ) from error
         raise CommandError(f"Temporal refused ({error.status.name.lower()}): {error.message}") from error
     short = (
         f"histories are kept for {kept.days} days: a saga that is lost for longer can't be recovered; "

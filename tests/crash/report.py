@@ -26,13 +26,13 @@ def write_report(verdicts: Sequence[Verdict], folder: Path) -> None:
 def _page(verdicts: Sequence[Verdict], violations: int) -> str:
     return f"""# The crash matrix
 
-{len(verdicts)} cases of {len(all_cases())}, {violations} violations. A case is an order (nine steps, seven of which are
-undone) that is held at a point of a step, and struck there. It counts only if the world's fault had fired and Temporal
-listed the call as pending when the blow fell; a case whose order was elsewhere is run again. Afterwards the world's own
-ledger says
-whether what stands is exactly a whole order or nothing, each effect and each undo happened once, and undos came in
-reverse order. One held call in three is slow instead of hanging: it has its effect after its caller gave up, and must
-find the tombstone.
+{len(verdicts)} cases of {len(all_cases())}, {violations} violations.
+
+A case is an order (nine steps, seven of which are undone) that is held at a point of a step, and struck there. It
+counts only if the world's fault had fired and Temporal listed the call as pending when the blow fell; a case whose
+order was elsewhere is run again. Afterwards the world's own ledger says whether what stands is exactly a whole order or
+nothing, each effect and each undo happened once, and undos came in reverse order. One held call in three is slow
+instead of hanging: it has its effect after its caller gave up, and must find the tombstone.
 
 Made by `make crash`; every case with its seed is in [crash-matrix.json](crash-matrix.json).
 
