@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from countermand.agents.builtin import BUILTINS, builtin_args, transfers
 from countermand.agents.messages import complaint
-from countermand.agents.team import Agent, Team
+from countermand.agents.team import Agent, Team, TeamLimits
 from countermand.saga import Saga, SagaState, ToolRefused
 from countermand.saga.calls import call_price
 from countermand.saga.journal import safe_digest
@@ -140,7 +140,7 @@ class Guard:
         if tool.price is None:
             return None
         limits = self.team.limits
-        bounded = any(limit != Limit() for limit in (own, limits.saga, limits.session, limits.day))
+        bounded = own.money is not None or limits != TeamLimits()
         if not bounded and not self._asks(tool, None)[1] and self._above(tool) is None:
             return None
         try:

@@ -1,5 +1,6 @@
 """``think``: the one activity that asks a language model."""
 
+import json
 from datetime import timedelta
 from functools import lru_cache
 from typing import Annotated, cast
@@ -33,7 +34,10 @@ from countermand.saga.tool import declared
 from countermand.saga.types import Frozen, JsonObject
 
 MAX_TEXT = 20_000
-"""Characters of a model's text that are kept; a longer answer is cut and says so."""
+"""Characters of a model's text that are kept, a longer answer is cut and says so; and of a call's arguments."""
+
+MAX_NAME = 128
+"""Characters of a tool's name that are kept."""
 
 
 class ThinkRequest(Frozen):
@@ -145,8 +149,11 @@ def _normalised(message: AIMessage, *, prompt: str, turn_length: int) -> Thought
     given += [(call["name"] or "", {}, call["id"], call["error"] or "not JSON") for call in message.invalid_tool_calls]
     for number, (name, args, call_id, error) in enumerate(given, start=1):
         unique = call_id if call_id and call_id not in {call["id"] for call in calls} else f"c{turn_length}-{number}"
-        calls.append(ModelCall(name=name, args=args, id=unique, type="tool_call"))
-        if error:
+        too_long = len(json.dumps(args)) > MAX_TEXT
+        calls.append(ModelCall(name=name[:MAX_NAME], args={} if too_long else args, id=unique, type="tool_call"))
+        if too_long:
+            malformed[unique] = f"longer than {MAX_TEXT:,} characters"
+        elif error:
             malformed[unique] = error[:500]
     text = message.text
     if len(text) > MAX_TEXT:

@@ -11,7 +11,7 @@ from temporalio.worker import Replayer
 from countermand.agents.agent_saga import AgentSaga, TurnResult
 from countermand.agents.chat import Chat
 from countermand.agents.session import Say, TurnTicket
-from countermand.agents.team import ORDER_TEAM
+from countermand.agents.team import ORDER_TEAM, Team
 from countermand.agents.turn import TurnInput
 from countermand.plugin import CountermandPlugin
 from countermand.saga import Plan, PlannedSaga, PlannedStep, SagaOptions, SagaReport
@@ -63,16 +63,25 @@ class SagaEnv:
         """Run a fixed plan to its end."""
         return await (await self.start_plan(*steps)).result()
 
-    async def start_turn(self, text: str, *, model: str = "stub") -> WorkflowHandle[AgentSaga, TurnResult]:
+    async def start_turn(
+        self, text: str, *, model: str = "stub", team: Team = ORDER_TEAM, tenant: str = "default"
+    ) -> WorkflowHandle[AgentSaga, TurnResult]:
         """Start one turn without a session, confirmed in advance."""
-        turn = TurnInput(text=text, model=model, team=ORDER_TEAM, confirmed=True, options=self.options)
+        turn = TurnInput(text=text, model=model, team=team, tenant=tenant, confirmed=True, options=self.options)
         return await self.client.start_workflow(AgentSaga.run, turn, id=self.new_id(), task_queue=self.task_queue)
 
-    def chat(self, *, model: str = "stub") -> "Talk":
+    def chat(self, *, model: str = "stub", team: Team = ORDER_TEAM) -> "Talk":
         """A new conversation."""
         session = self.new_id("session")
         return Talk(
-            Chat(client=self.client, task_queue=self.task_queue, session=session, model=model, options=self.options)
+            Chat(
+                client=self.client,
+                task_queue=self.task_queue,
+                session=session,
+                model=model,
+                team=team,
+                options=self.options,
+            )
         )
 
     async def replay(self) -> None:
