@@ -11,13 +11,11 @@ from countermand.testing.waiting import until
 
 async def asked(turn: WorkflowHandle[Any, Any], number: int = 1) -> tuple[ApprovalRequest, ...]:
     """Wait until so many calls of the turn wait for a person."""
-    report: SagaReport | None = None
+    seen: list[SagaReport] = []
 
     async def wait() -> bool:
-        nonlocal report
-        report = await turn.query("status", result_type=SagaReport)
-        return len(report.approvals) >= number
+        seen.append(await turn.query("status", result_type=SagaReport))
+        return len(seen[-1].approvals) >= number
 
     await until(wait)
-    assert report is not None
-    return report.approvals
+    return seen[-1].approvals

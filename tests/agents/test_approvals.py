@@ -113,7 +113,7 @@ async def test_nobody_answers_in_time(skipping_env: SagaEnv) -> None:
 async def test_siblings_of_a_waiting_call_run_once_and_two_answers_go_where_they_belong(
     saga_env: SagaEnv, script: Callable[..., str]
 ) -> None:
-    balancer = ("create_load_balancer", {"cluster_id": "{{provision_cluster.cluster_id}}"})
+    balancer: tuple[str, JsonObject] = ("create_load_balancer", {"cluster_id": "{{provision_cluster.cluster_id}}"})
     quote = ("quote_order", ORDER)
     model = script(QUOTE, RESERVE, CLUSTER, calls(balancer, quote, balancer), COMMIT, BYE)
     turn = await saga_env.start_turn(TEXT, model=model, team=asking(create_load_balancer="always"))
