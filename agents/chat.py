@@ -72,6 +72,9 @@ class Chat:
                 ChatSession.say, message, start_workflow_operation=start
             )
         except (WorkflowUpdateFailedError, WorkflowAlreadyStartedError) as error:
+            # The start keeps its own error, and Python complains on standard error of one that nobody took.
+            with suppress(WorkflowAlreadyStartedError):
+                await start.workflow_handle()
             raise SessionClosed(f"session {self.session!r} is closed: choose another --session") from error
 
     async def watch(self, ticket: TurnTicket) -> AsyncGenerator[SagaReport | str]:

@@ -11,7 +11,7 @@ from countermand.embedded.endpoints import Endpoints
 from countermand.plugin import CountermandPlugin
 from countermand.saga.errors import CountermandError
 
-_CONNECT_DEADLINE = 10.0
+_CONNECT_DEADLINE = 5.0
 _RETRY_AFTER = 0.1
 
 

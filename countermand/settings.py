@@ -1,6 +1,7 @@
 """What can be set, in one place: by environment (``COUNTERMAND_*``), by ``.env``, or in code."""
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,8 @@ from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from countermand.saga.errors import CountermandError
+
+_LAST_PORT = 65535
 
 
 def _state_folder() -> Path:
@@ -21,6 +24,14 @@ def _state_folder() -> Path:
 def _absolute(path: Path) -> Path:
     """The same folder for every command, wherever it is called."""
     return path.expanduser().absolute()
+
+
+def _host_and_port(address: str) -> str:
+    """An address as Temporal's client takes it."""
+    match = re.fullmatch(r"[^\s/]+:(\d{1,5})", address)
+    if match is None or not 0 < int(match[1]) <= _LAST_PORT:
+        raise ValueError(f"temporal_host: {address!r} is not host:port, as localhost:7233 is")
+    return address
 
 
 def _redis_url(url: str) -> str:
@@ -39,8 +50,8 @@ class Settings(BaseSettings):
         env_prefix="COUNTERMAND_", env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
     )
 
-    temporal_host: str = Field(
-        default="localhost:7233", pattern=r"^[^\s/]+:\d{1,5}$", description="Temporal's gRPC address, host:port."
+    temporal_host: Annotated[str, AfterValidator(_host_and_port)] = Field(
+        default="localhost:7233", description="Temporal's gRPC address, host:port."
     )
     namespace: str = Field(default="production-transactions", description="Temporal namespace.")
     task_queue: str = Field(default="agent-saga-queue", description="Task queue of sagas, sessions and tools.")

@@ -109,6 +109,7 @@ def forget(
     /,
     *,
     salts: Annotated[str | None, Parameter(name="--salts", help="Path or database URL of the salts.")] = None,
+    as_json: AsJson = False,
 ) -> int:
     """Delete a saga's salt: nobody can prove any more what its digests stand for; the log still verifies.
 
@@ -120,7 +121,10 @@ def forget(
             raise AuditError(f"there is no salt of saga {saga!r}: it was forgotten before, or never was")
     finally:
         store.close()
-    stdout().print(f"Forgotten: {saga}", markup=False)
+    if as_json:
+        say_json({"forgotten": saga})
+    else:
+        stdout().print(f"Forgotten: {saga}", markup=False)
     return 0
 
 
@@ -130,6 +134,7 @@ def trust(
     log: LogPlace = None,
     keys: KeysPlace = None,
     since: Annotated[int | None, Parameter(help="The first leaf that it signs; else the next one.")] = None,
+    as_json: AsJson = False,
 ) -> int:
     """Trust the present signing key for what is appended from now on, and its forerunner for nothing more.
 
@@ -141,9 +146,12 @@ def trust(
     signer = load_signer(folder)
     with read_log(_log(log)) as reader:
         head = reader.head()
-    size = head.size if head else 0
-    trust_key(keys or folder / KEYRING_FILE, signer, size if since is None else since)
-    stdout().print(f"Trusted: {signer.key_id}")
+    first = since if since is not None else head.size if head else 0
+    trust_key(keys or folder / KEYRING_FILE, signer, first)
+    if as_json:
+        say_json({"trusted": signer.key_id, "since": first})
+    else:
+        stdout().print(f"Trusted: {signer.key_id}")
     return 0
 
 

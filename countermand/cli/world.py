@@ -19,7 +19,7 @@ from countermand.tools.world.operations import OperationInfo
 from countermand.tools.world.server import listen, run_world
 from countermand.tools.world.simulation import OPERATIONS
 
-AsJson = Annotated[bool, Parameter("--json", help="Print one JSON document instead of tables.")]
+AsJson = Annotated[bool, Parameter("--json", help="Print JSON.")]
 Url = Annotated[str | None, Parameter("--url", help="The world's base URL; found by itself if not given.")]
 
 world = App(name="world")
@@ -36,7 +36,7 @@ world.command(fault)
 
 
 @world.command
-def serve(*, port: int = 8700, host: str = "127.0.0.1", db: Path | None = None) -> int:
+def serve(*, port: int = 8700, host: str = "127.0.0.1", db: Path | None = None, as_json: AsJson = False) -> int:
     """Serve the world until it is stopped.
 
     Example: ``countermand world serve --port 8700 --db world.db``
@@ -45,6 +45,7 @@ def serve(*, port: int = 8700, host: str = "127.0.0.1", db: Path | None = None) 
         port: Port to listen on; 0 takes a free one.
         host: Address to listen on.
         db: Database file; without one everything is forgotten at the end.
+        as_json: Say where it serves as JSON.
     """
     if db is not None and not db.parent.is_dir():
         raise CommandError(f"--db: the folder {db.parent} does not exist", USAGE)
@@ -55,8 +56,14 @@ def serve(*, port: int = 8700, host: str = "127.0.0.1", db: Path | None = None) 
             f"--port: cannot listen on {host}:{port} ({error.strerror}); choose another --port"
         ) from error
     url = f"http://{host}:{listener.getsockname()[1]}"
-    kept = f"kept in {db}" if db else "in memory"
-    run_world(db, listener, lambda: print(f"world ready at {url}, {kept}", flush=True))  # noqa: T201 - whoever starts it waits for this line
+
+    def ready() -> None:
+        if as_json:
+            say_json({"url": url, "db": str(db) if db else None})
+        else:
+            _say(f"world ready at {url}, {f'kept in {db}' if db else 'in memory'}")
+
+    run_world(db, listener, ready)
     return 0
 
 

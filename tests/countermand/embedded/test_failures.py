@@ -1,6 +1,7 @@
 """What keeps the servers from starting is told in one line, and nothing that was started stays."""
 
 import os
+import signal
 import socket
 import sys
 import sysconfig
@@ -11,8 +12,10 @@ import pytest
 
 import countermand
 from countermand.embedded.connect import gone
+from countermand.embedded.endpoints import Answer
 from countermand.embedded.place import owner
-from tests.countermand.embedded.commands import Commands
+from countermand.testing.waiting import until
+from tests.countermand.embedded.commands import Commands, Running, alive
 
 
 @pytest.mark.parametrize("command", [("up",), ("saga", "list")])
@@ -100,8 +103,40 @@ async def test_help_names_the_exit_codes_and_does_not_load_the_engine(commands: 
     assert "temporalio" not in loaded.err
 
 
-async def test_a_setting_that_makes_no_sense_is_named(commands: Commands) -> None:
-    ran = await replace(commands, environment={"COUNTERMAND_TEMPORAL_HOST": "nonsense"}).run("saga", "list")
+async def test_a_setting_in_a_file_that_makes_no_sense_is_named(commands: Commands) -> None:
+    (commands.folder.parent / ".env").write_text("COUNTERMAND_TEMPORAL_HOST=nonsense\n")
+
+    ran = await commands.run("saga", "list")
 
     assert ran.code == 2
-    assert ran.err.startswith("error: temporal_host: ")
+    assert ran.err == "error: temporal_host: 'nonsense' is not host:port, as localhost:7233 is\n"
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+async def test_servers_that_are_told_to_stop_while_they_start_leave_nothing(
+    commands: Commands, sign: signal.Signals
+) -> None:
+    process = await commands.start("up")
+    log = commands.folder / "logs" / "worker.log"
+
+    async def starting() -> bool:
+        return log.exists()
+
+    await until(starting, deadline=60)
+    servers = Running(process, Answer(pid=process.pid, logs="")).servers()
+    process.send_signal(sign)
+    out, err = await process.communicate()
+
+    assert (process.returncode, out, err) == (0, b"", b"")
+    assert len(servers) > 1
+    assert alive(servers) == {}
+    assert owner(commands.folder) is None
+
+
+async def test_what_stands_where_the_socket_should_be_is_no_obstacle(commands: Commands) -> None:
+    commands.folder.mkdir()
+    (commands.folder / "supervisor.sock").write_text("left over")
+    (commands.folder / "supervisor.lock").write_text("nonsense")
+
+    async with commands.up() as servers:
+        assert servers.answer.error == ""
