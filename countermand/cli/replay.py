@@ -1,4 +1,4 @@
-"""``countermand replay``: record a saga as a bundle, and check the code of today against it."""
+"""``countermand replay``: record a saga as a bundle, check the code of today against it, run it again."""
 
 import asyncio
 import pkgutil
@@ -7,20 +7,26 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from countermand.cli.console import COMMITTED, ERROR, USAGE, CommandError, say_json, stderr, stdout
+from countermand.cli.console import COMMITTED, ERROR, USAGE, CommandError, exit_code_of, say_json, stderr, stdout
 from countermand.cli.saga import Json, SagaId, client_of_servers
 from countermand.replay import bundle as bundles
 from countermand.replay.check import ADVICE
 from countermand.replay.check import check as check_bundle
+from countermand.replay.run import run as run_bundle
 from countermand.settings import Settings
 from countermand.tools.registry import load_tools
+from countermand.tools.world.control import list_operations
+from countermand.tools.world.faults import FaultRequest
 
 replay = App(
     name="replay",
-    help="""Record a saga as a bundle, and check the code of today against bundles.
+    help="""Record a saga as a bundle, check the code of today against bundles, run one again offline.
 
 Example: countermand replay record order-7 -o order-7.json""",
 )
+Workflows = Annotated[
+    list[str] | None, Parameter(negative="", help="A workflow of one's own, package.module:Class; may be repeated.")
+]
 Paths = Annotated[list[Path], Parameter(help="Bundles that 'countermand replay record' wrote.")]
 
 
@@ -58,9 +64,7 @@ async def check(
     paths: Paths,
     /,
     *,
-    workflow: Annotated[
-        list[str] | None, Parameter(negative="", help="A workflow of one's own, package.module:Class; may be repeated.")
-    ] = None,
+    workflow: Workflows = None,
     json_output: Json = False,
 ) -> int:
     """Lead the code of today through bundles; exits with 1 where it parts from one.
@@ -83,6 +87,49 @@ async def check(
         return COMMITTED
     stderr().print(ADVICE, soft_wrap=True)
     return ERROR
+
+
+@replay.command
+async def run(
+    path: Annotated[Path, Parameter(help="A bundle.")],
+    /,
+    *,
+    fault: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="What goes wrong this time: OPERATION[:KIND], http_503 if no kind is given."),
+    ] = None,
+    workflow: Workflows = None,
+    json_output: Json = False,
+) -> int:
+    """Run a bundle's saga again, offline: the model's recorded answers, today's code, a fresh world.
+
+    What was refused or not answered then is so again. Exits with 1 where its steps are not the recorded ones; with
+    --fault, by the saga's state. Operations and kinds are those of 'countermand world fault add'.
+
+    Example: countermand replay run order.json --fault dns.register
+    """
+    load_tools(Settings().tools)
+    workflows = [_workflow(name) for name in workflow or []]
+    ran = await run_bundle(bundles.load(path), faults=[_fault(one) for one in fault or []], workflows=workflows)
+    if json_output:
+        say_json(ran.model_dump(mode="json"))
+    else:
+        stdout().print(f"{ran.saga.id}: {ran.saga.state}" + (f", {ran.saga.cause.message}" if ran.saga.cause else ""))
+        for line in ran.ledger:
+            money = f" {line.amount} {line.currency}" if line.amount is not None else ""
+            stdout().print(f"  {line.operation} (step {line.step_no}){money}")
+        stdout().print("\n".join(ran.differences) or "The steps are the recorded ones.", soft_wrap=True)
+    if fault:
+        return exit_code_of(ran.saga.state)
+    return ERROR if ran.differences else COMMITTED
+
+
+def _fault(text: str) -> FaultRequest:
+    operation, _, kind = text.partition(":")
+    known = [one.name for one in list_operations()]
+    if operation not in known:
+        raise CommandError(f"--fault: there is no operation {operation!r}; there are {', '.join(known)}", USAGE)
+    return FaultRequest(operation=operation, kind=kind or "http_503")
 
 
 def _workflow(name: str) -> type:

@@ -4,12 +4,13 @@ Temporal's Replayer compares the kinds and ids of commands; a refund of another 
 is compared with its arguments.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from countermand.replay.bundle import Bundle, Run
 from countermand.replay.commands import Command, recorded_commands, rerun_commands
+from countermand.replay.differences import differences
 from countermand.saga.types import Frozen
 
 ADVICE = (
@@ -62,20 +63,6 @@ async def _check_run(run: Run, workflows: Sequence[type]) -> Parting | None:
             workflow_id=run.workflow_id, workflow_type=run.workflow_type, event=None, command="", message=message
         )
     return None
-
-
-def differences(then: JsonValue, now: JsonValue, path: str = "") -> Iterator[tuple[str, JsonValue, JsonValue]]:
-    """Each place where two JSON values differ: its path, and both values."""
-    if isinstance(then, dict) and isinstance(now, dict):
-        for name in sorted({*then, *now}):
-            yield from differences(then.get(name), now.get(name), f"{path}.{name}" if path else name)
-    elif isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
-        for number, (one, other) in enumerate(zip(then, now, strict=True)):
-            # A command's only argument needs no number.
-            here = f"{path}[{number}]" if path or len(then) > 1 else ""
-            yield from differences(one, other, here)
-    elif then != now:
-        yield path or "the whole", then, now
 
 
 def _instead(asked: Command, later: list[Command]) -> str:

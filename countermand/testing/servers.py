@@ -23,7 +23,8 @@ async def temporal_local(plugin: CountermandPlugin | None = None) -> AsyncGenera
     """
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=_program("temporal"),
-        dev_server_extra_args=[*PROMPT],
+        # Its banner would go to our standard output, where only results belong.
+        dev_server_extra_args=[*PROMPT, "--output", "none"],
         search_attributes=[SAGA_STATE],
         plugins=[plugin or CountermandPlugin()],
     ) as env:
