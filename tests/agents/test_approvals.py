@@ -13,6 +13,7 @@ from countermand.agents.team import ORDER_TEAM, Team
 from countermand.agents.turn import TurnInput
 from countermand.saga import SagaState
 from countermand.saga.approvals import Answer, NotApprovable, decide_approval, pending_approvals
+from countermand.saga.types import JsonObject
 from countermand.testing.env import SagaEnv
 from countermand.testing.worlds import WorldUnderTest
 from countermand.tools.client import providers_at
