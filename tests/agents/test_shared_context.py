@@ -64,7 +64,7 @@ async def worker(client: Client, world: WorldUnderTest, url: str, queue: str) ->
 
 def as_told(result: TurnResult) -> tuple[str, SagaState, list[str]]:
     """A turn's answer without its ids, which are each run's own."""
-    words = [word for word in result.text.split() if not word.startswith("clu_")]
+    words = [word for word in result.text.split() if not word.startswith(("clu_", "lb_", "pay_"))]
     return " ".join(words), result.saga.state, [step.tool for step in result.saga.steps]
 
 
