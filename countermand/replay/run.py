@@ -79,13 +79,13 @@ async def run(bundle: Bundle, *, faults: Sequence[FaultRequest] = (), workflows:
                 await saga.result()
             report: SagaReport = await saga.query("status", result_type=SagaReport)
         now = await recorded_steps((await saga.fetch_history()).events, pydantic_data_converter)
-        ledger = [_line(entry) for entry in await world.ledger()]
+        ledger = [_line(entry, bundle.saga_id) for entry in await world.ledger()]
     then = await recorded_steps(history.events, pydantic_data_converter)
     return Ran(saga=report, ledger=tuple(ledger), differences=tuple(_compared(then, now)))
 
 
-def _line(entry: LedgerEntry) -> LedgerLine:
-    number = (entry.key or "").removesuffix(":undo").rpartition(":")[2]
+def _line(entry: LedgerEntry, saga_id: str) -> LedgerLine:
+    number = (entry.key or "").removeprefix(f"{saga_id}:").partition(":")[0]
     return LedgerLine(
         operation=entry.operation,
         direction=entry.direction,
