@@ -8,7 +8,7 @@ from cyclopts import App
 from countermand.cli import main
 
 OVERALL_FLAGS = {"--help", "-h", "--version"}
-WRITE_JSON_ANYWAY = {"swarm report", ("audit", "export"), ("audit", "prove")}
+WRITE_JSON_ANYWAY = {("swarm", "report"), ("audit", "export"), ("audit", "prove")}
 
 
 def commands(app: App, *path: str) -> Iterator[tuple[str, ...]]:
