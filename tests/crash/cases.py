@@ -149,6 +149,9 @@ def _cases() -> Iterator[Case]:
                 if undo is None and phase is not Phase.FORWARD:
                     continue
                 for moment in Moment:
+                    # A time-out has run by the time that the pause between two tries is known to have begun.
+                    if (moment, blow) == (Moment.BETWEEN, Blow.TIME_OUT):
+                        continue
                     yield Case(plan=Order.PLAN, step=step, phase=phase, moment=moment, blow=blow)
         for step in OPERATIONS:
             for moment in (Moment.BEFORE, Moment.AFTER):
