@@ -12,7 +12,7 @@ from countermand.testing.contract import check_tool
 from countermand.testing.worlds import WorldUnderTest
 from countermand.tools.client import providers_at
 from countermand.tools.cloud import CreateLoadBalancer, ProvisionCluster, create_load_balancer, provision_cluster
-from countermand.tools.dns import RegisterDomainRoute
+from countermand.tools.dns import LookUpDomain, RegisterDomainRoute
 from countermand.tools.inventory import QuoteOrder, ReserveStock, quote_order
 from countermand.tools.mail import SendConfirmation
 from countermand.tools.payments import AuthorizePayment, CapturePayment, authorize_payment
@@ -20,14 +20,14 @@ from countermand.tools.registry import load_tools
 
 HOST = "shop.example.com"
 
-NO_PROVIDER = "countermand.tools.sagas"
-"""Its one tool acts on sagas, and runs inside an activity only; tests/saga/test_revoke.py judges it."""
+NO_PROVIDER = {"countermand.tools.sagas", "countermand.tools.limits"}
+"""Their tools act on workflows, and run inside an activity only; test_revoke.py and test_limits.py judge them."""
 
 OURS = [
     tool
     for tool in load_tools().values()
     # Other tests declare tools of their own in this process.
-    if tool.forward.__module__.startswith("countermand.tools.") and tool.forward.__module__ != NO_PROVIDER
+    if tool.forward.__module__.startswith("countermand.tools.") and tool.forward.__module__ not in NO_PROVIDER
 ]
 
 
@@ -76,6 +76,10 @@ async def a_mail() -> SendConfirmation:
     return SendConfirmation(quote_id=await _quote_id())
 
 
+async def a_lookup() -> LookUpDomain:
+    return LookUpDomain(hostname=HOST)
+
+
 SAMPLES: dict[str, Callable[[], Awaitable[BaseModel]]] = {
     "quote_order": an_order,
     "reserve_stock": a_reservation,
@@ -85,6 +89,7 @@ SAMPLES: dict[str, Callable[[], Awaitable[BaseModel]]] = {
     "create_load_balancer": a_load_balancer,
     "register_domain_route": a_route,
     "send_confirmation": a_mail,
+    "look_up_domain": a_lookup,
 }
 """Arguments of one call to each tool, its stage set."""
 
