@@ -59,7 +59,7 @@ def listen(desk: Desk) -> Reply:
     """What to do about what the customer said last."""
     said = details(desk.said)
     if takes_back(desk.said, placed=desk.placed and not desk.asked):
-        return _call(desk, "revoke_order", {})
+        return _call(desk, "revoke_order", {}, lacking="I can't take back an order that was placed.")
     agrees = confirms(said.rest)
     if desk.quote is not None and agrees:
         return _place(desk, desk.quote)
@@ -139,19 +139,19 @@ def _place(desk: Desk, quote: Quote) -> Reply:
     )
 
 
-def _call(desk: Desk, name: str, args: Args) -> Reply:
-    return Reply(calls=((name, args),)) if name in desk.offered else _hand_over(desk, name)
+def _call(desk: Desk, name: str, args: Args, *, lacking: str = "") -> Reply:
+    return Reply(calls=((name, args),)) if name in desk.offered else _hand_over(desk, name, lacking)
 
 
-def _hand_over(desk: Desk, wanted: str) -> Reply:
+def _hand_over(desk: Desk, wanted: str, lacking: str = "") -> Reply:
     """Hand over to whoever holds a tool, or else to a colleague who has not been asked yet in this turn."""
     colleagues = {name: told for name, told in desk.offered.items() if name.startswith(TRANSFER)}
     holders = [name for name, told in colleagues.items() if re.search(rf"\b{wanted}\b", told)]
     others = [name for name in colleagues if name not in desk.results]
     if chosen := holders or others:
         return Reply(calls=((chosen[0], {}),))
-    reason = f"nobody here can {wanted.replace('_', ' ')}"
-    return Reply(calls=(("abort", {"reason": reason}),)) if stands(desk) else Reply(f"I am sorry: {reason}.")
+    reason = lacking or f"Nobody here can {wanted.replace('_', ' ')}."
+    return Reply(calls=(("abort", {"reason": reason}),)) if stands(desk) else Reply(reason)
 
 
 def _told(quote: Quote) -> str:
