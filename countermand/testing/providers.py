@@ -17,6 +17,7 @@ from langchain_core.messages import (
     BaseMessage,
     HumanMessage,
     SystemMessage,
+    ToolCall,
     ToolMessage,
     convert_to_messages,
 )
@@ -222,9 +223,11 @@ def _anthropic_events(request: _Request, answer: AIMessage) -> Iterator[str]:
 
 def _content(answer: AIMessage) -> list[Object]:
     blocks: list[Object] = [{"type": "text", "text": answer.text}] if answer.text else []
-    for call in answer.tool_calls:
-        blocks.append({"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["args"]})
-    return blocks
+    return blocks + [_tool_use(call) for call in answer.tool_calls]
+
+
+def _tool_use(call: ToolCall) -> Object:
+    return {"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["args"]}
 
 
 def _stop_reason(answer: AIMessage) -> str:
