@@ -41,7 +41,7 @@ class DomainAnswer(Frozen):
 @tool(effect="read", parallel=True, outside=True)
 async def look_up_domain(_call: ToolCall, args: LookUpDomain) -> DomainAnswer:
     """Look up what a host name points to now, or the text that is published at it."""
-    found = await client.ask("dns.resolve", wire.Resolved, wire.RecordName(name=args.hostname, type=args.kind))
+    found = await client.read("dns.resolve", wire.Resolved, name=args.hostname, type=args.kind)
     return DomainAnswer(hostname=args.hostname, values=tuple(found.values))
 
 
