@@ -5,6 +5,7 @@ from pydantic import Field
 from temporalio import workflow
 from temporalio.langgraph import graph
 
+from countermand.agents.dry_run import PlanLine
 from countermand.agents.graph import GRAPH
 from countermand.agents.guard import Spent, Verdict
 from countermand.agents.messages import refusal, unanswered
@@ -28,6 +29,7 @@ class TurnResult(Frozen):
     usage: dict[str, Usage] = Field(default={}, description="By model.")
     spent: Spent = Spent()
     tainted: bool = False
+    plan: tuple[PlanLine, ...] = Field(default=(), description="Of a dry run: what would be done.")
     messages: list[AnyMessage]
 
 
@@ -71,6 +73,7 @@ class AgentSaga:
             verdicts=tuple(turn.guard.verdicts) if turn else (),
             usage=turn.usage if turn else {},
             spent=turn.guard.ordered() if turn and committed else request.spent,
+            plan=tuple(turn.dry_run.plan) if turn else (),
             tainted=turn.guard.tainted if turn else request.tainted,
             messages=messages[1:],
         )

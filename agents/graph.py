@@ -10,6 +10,7 @@ from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMiss
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
+from countermand.agents.team import Team
 from countermand.agents.turn import Turn
 
 GRAPH = "countermand-team"
@@ -45,6 +46,15 @@ def build_graph() -> StateGraph[TurnState, Turn, TurnState, TurnState]:
     graph.add_conditional_edges("agent", _after_agent)
     graph.add_conditional_edges("remind", _after_reminder)
     return graph
+
+
+def draw(team: Team) -> str:
+    """The team's graph in mermaid: who begins, who hands over to whom, and that any of them may end the turn."""
+    drawing = StateGraph(TurnState, context_schema=Turn)
+    for agent in team.agents:
+        drawing.add_node(agent.name, _agent, destinations=(*agent.handoffs, END))
+    drawing.add_edge(START, team.entry.name)
+    return drawing.compile().get_graph().draw_mermaid()
 
 
 async def _agent(state: TurnState, runtime: Runtime[Turn]) -> Update:

@@ -8,7 +8,7 @@ from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
 from countermand.agents.cassette import CassetteInvalid, CassetteModel, CassetteName, Mode, cassette_at
-from countermand.agents.desk import PERSONAS
+from countermand.agents.personas import PERSONAS
 from countermand.agents.scripted import ScriptedModel, ScriptInvalid, load_script
 from countermand.agents.stub import StubModel
 from countermand.saga.errors import CountermandError

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -15,14 +15,15 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from typing_extensions import override
 
-from countermand.agents.desk import PERSONAS, read
+from countermand.agents.desk import read
+from countermand.agents.personas import PERSONAS
 
 
 class StubModel(BaseChatModel):
-    """Answers as the order desk would; decides only from the messages and the tools it is given."""
+    """Answers as the order desk would, in any agent's place; decides from the messages and the tools it is given."""
 
     persona: str = "order"
-    offered: tuple[str, ...] = ()
+    offered: Mapping[str, str] = {}
 
     @property
     @override
@@ -33,8 +34,9 @@ class StubModel(BaseChatModel):
     def bind_tools(
         self, tools: Sequence[dict[str, Any] | type | Any], *, tool_choice: str | None = None, **kwargs: Any
     ) -> Runnable[Any, AIMessage]:
-        names = tuple(str(convert_to_openai_tool(tool)["function"]["name"]) for tool in tools)
-        return self.model_copy(update={"offered": names})
+        given = [convert_to_openai_tool(tool)["function"] for tool in tools]
+        offered = {str(tool["name"]): str(tool.get("description", "")) for tool in given}
+        return self.model_copy(update={"offered": offered})
 
     @override
     def _generate(

@@ -96,6 +96,9 @@ register_domain_route, capture_payment, send_confirmation, then commit.
 When the customer takes back an order that was placed, call revoke_order, then commit.
 """
 
+_ONE_CHARGE = {"authorize_payment": Limit(count=1)}
+"""A model that plans again after a time-out charges once all the same."""
+
 ORDER_TEAM = Team(
     agents=(
         Agent(
@@ -113,6 +116,7 @@ ORDER_TEAM = Team(
                 "send_confirmation",
                 "revoke_order",
             ),
+            limits=_ONE_CHARGE,
         ),
     )
 )
@@ -135,6 +139,7 @@ FOUR_AGENTS = Team(
             instructions="You are billing. The customer has confirmed a quote: authorize_payment for it, then hand "
             f"over to infrastructure. Nothing is taken yet; fulfilment captures it.\n{_SAGA_RULES}",
             tools=("authorize_payment",),
+            limits=_ONE_CHARGE,
             handoffs=("infrastructure",),
         ),
         Agent(

@@ -6,20 +6,19 @@ from dataclasses import dataclass, field
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages import ToolCall as ModelCall
 from pydantic import Field
-from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
+from countermand.agents.admission import Admission, Admitted
 from countermand.agents.builtin import TRANSFER, Abort, HandedOver, Transfer, UndoTo, transfers
+from countermand.agents.dry_run import DryRun
 from countermand.agents.guard import Guard, Judged, Spent
 from countermand.agents.messages import answer, as_json, refusal
 from countermand.agents.team import REMINDER, Agent, Team
 from countermand.agents.think import ThinkRequest, Thought, think
 from countermand.cache.types import ContextRef
 from countermand.saga import Cause, CauseKind, Saga, SagaFailed, SagaOptions, SagaState, ToolRefused, ToolUnavailable
-from countermand.saga.approvals import Answer
 from countermand.saga.ledger import Step
-from countermand.saga.types import ID_PATTERN, Frozen, Limit, Money, Outcome
-from countermand.tools.limits import ReserveLimit, reserve_limit
+from countermand.saga.types import ID_PATTERN, Effect, Frozen
 
 MAX_THOUGHTS = 40
 MAX_REFUSALS = 6
@@ -41,6 +40,7 @@ class TurnInput(Frozen):
     turn: int = Field(default=1, ge=1)
     context: ContextRef | None = None
     confirmed: bool = False
+    dry_run: bool = Field(default=False, description="Effects are only imagined; the result has them as a plan.")
     spent: Spent = Spent()
     tainted: bool = False
     options: SagaOptions = SagaOptions()
@@ -56,20 +56,17 @@ class Usage(Frozen):
 
 @dataclass
 class Planned:
-    """A call of a model message, judged: refused already, or ready to run.
-
-    ``place`` is the step that counts it against the tenant's day, to be run before its own.
-    """
+    """A call of a model message, judged: refused already, imagined in a dry run, or ready to run."""
 
     call: ModelCall
     judged: Judged
-    step: Step | None = None
-    place: Step | None = None
+    admitted: Admitted | None = None
+    imagined: str | None = None
 
     @property
-    def waits(self) -> bool:
-        """Whether something comes before the step itself."""
-        return self.judged.verdict.verdict == "needs_approval" or self.place is not None
+    def step(self) -> Step | None:
+        """The call's step, if it is one."""
+        return self.admitted.step if self.admitted else None
 
 
 @dataclass
@@ -83,11 +80,12 @@ class Turn:
     reminded: bool = False
     malformed: dict[str, str] = field(default_factory=dict)
     usage: dict[str, Usage] = field(default_factory=dict)
+    dry_run: DryRun = field(default_factory=DryRun)
     guard: Guard = field(init=False)
 
     def __post_init__(self) -> None:
         self.guard = Guard(self.request.team, self.saga, self.request.spent, self.request.tainted)
-        self._places: list[tuple[Step, Step]] = []
+        self._admission = Admission(self.request.team, self.saga, self.guard, self.request.tenant)
 
     async def think(self, name: str, delta: list[AnyMessage]) -> AIMessage:
         """Let an agent decide what to do next.
@@ -167,98 +165,34 @@ class Turn:
         return answers, name
 
     async def _plan(self, agent: Agent, call: ModelCall, place: int) -> Planned:
-        """Judge a call; number it if it is a step, and before it what counts it against the tenant's day."""
+        """Judge a call; number it if it is a step."""
         judged = await self.guard.judge(agent, call, place=place, malformed=self.malformed.get(call["id"] or ""))
-        verdict = judged.verdict
-        if verdict.verdict == "refused" or judged.tool is None or judged.args is None:
+        if judged.verdict.verdict == "refused" or judged.tool is None or judged.args is None:
             return Planned(call, judged)
-        counted = self._place(judged.price) if judged.price else None
-        asks = verdict.verdict == "needs_approval"
-        step = self.saga.register(judged.tool, judged.args, agent=agent.name, rule=verdict.rule, asks=asks)
-        if judged.price is not None:
-            self.guard.prices[step.no] = judged.price
-        if counted is not None:
-            self._places.append((counted, step))
-        return Planned(call, judged, step=step, place=counted)
-
-    def _place(self, price: Money) -> Step | None:
-        """The step that counts an order against the tenant's day, where there is a limit.
-
-        The place of an order that was refused, a declined card's for instance, is the next one's.
-        """
-        limit = self.request.team.limits.day
-        if limit == Limit():
-            return None
-        args = ReserveLimit(tenant=self.request.tenant, day=workflow.now().date(), price=price, limit=limit)
-        for number, (place, order) in enumerate(self._places):
-            unused = place.outcome is Outcome.DONE and order.outcome is Outcome.REFUSED
-            if unused and place.args == args.model_dump(mode="json"):
-                del self._places[number]
-                return place
-        return self.saga.register(reserve_limit, args, rule="limit.day")
+        if self.request.dry_run and judged.tool.effect is not Effect.READ:
+            return Planned(call, judged, imagined=await self.dry_run.imagine(judged.tool, judged.args, judged.verdict))
+        return Planned(call, judged, self._admission.register(agent, judged, judged.tool, judged.args))
 
     async def _run_group(self, agent: Agent, group: list[Planned]) -> list[ToolMessage]:
         for one in group:
-            if one.step is not None and not one.waits:
-                self.saga.launch(one.step)
+            if one.admitted is not None and not one.admitted.waits:
+                self.saga.launch(one.admitted.step)
         return list(await asyncio.gather(*(self._finish(agent, one) for one in group)))
 
     async def _finish(self, agent: Agent, one: Planned) -> ToolMessage:
         if one.judged.verdict.verdict == "refused":
             return refusal(one.call, one.judged.verdict.reason)
         try:
-            if one.step is None:
+            if one.imagined is not None:
+                return ToolMessage(one.imagined, tool_call_id=one.call["id"] or "", name=one.call["name"])
+            if one.admitted is None:
                 return await self._builtin(one)
-            if one.waits:
-                await self._let_pass(agent, one, one.step)
-            result = await self.saga.finish(one.step)
+            await self._admission.let_pass(agent, one.call, one.admitted)
+            result = await self.saga.finish(one.admitted.step)
         except (ToolRefused, ToolUnavailable) as error:
             return refusal(one.call, str(error))
-        self.guard.read([one.step.tool])
+        self.guard.read([one.admitted.step.tool])
         return answer(one.call, result)
-
-    async def _let_pass(self, agent: Agent, one: Planned, step: Step) -> None:
-        """Have a step approved and counted, and launch it; siblings run meanwhile.
-
-        Raises:
-            ToolRefused: It was not approved, or the tenant's day is full; it was not run.
-        """
-        try:
-            if one.judged.verdict.verdict == "needs_approval":
-                await self._approved(step, one.judged)
-            if one.place is not None:
-                await self._counted(agent, one, one.place)
-        except ToolRefused as error:
-            step.refuse(str(error))
-            raise
-        self.saga.launch(step)
-
-    async def _approved(self, step: Step, judged: Judged) -> None:
-        answered = await self.saga.approvals.ask(
-            step,
-            rule=judged.verdict.rule,
-            cost=judged.price,
-            within=self.request.team.approval_within,
-            over=lambda: self.saga.stopping,
-        )
-        by = f"operator:{answered.by}" if answered.by else "guard"
-        granted = answered.answer is Answer.GRANTED
-        self.saga.journal.approved(step, granted=granted, by=by, reason=answered.reason)
-        if granted:
-            step.call = step.call.model_copy(update={"rule": f"{judged.verdict.rule}.granted"})
-        elif answered.answer is not Answer.WITHDRAWN:
-            why = f": {answered.reason}" if answered.reason else ""
-            raise ToolRefused(f"not run: the approval {answered.answer}{why}")
-
-    async def _counted(self, agent: Agent, one: Planned, place: Step) -> None:
-        if place.task is None:
-            self.saga.launch(place)
-        try:
-            await self.saga.finish(place)
-        except ToolRefused as error:
-            reason = f"not run: {str(error).removeprefix('reserve_limit: ')}"
-            self.guard.record(agent, one.call, "refused", "limit.day", reason)
-            raise ToolRefused(reason) from error
 
     async def _builtin(self, one: Planned) -> ToolMessage:
         match one.judged.args:

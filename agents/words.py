@@ -25,6 +25,9 @@ def pattern(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE | re.VERBOSE)
 
 
+_LOOK_UP = pattern(r"\b(?:look\s*up|resolves?\s+to|txt\s+record|dns\s+(?:record|answer|entry))\b")
+
+
 def vocabulary(text: str) -> frozenset[str]:
     """The words of a text, in lower case and without apostrophes."""
     return frozenset(re.findall(r"[a-z]+", re.sub("['\N{RIGHT SINGLE QUOTATION MARK}]", "", text.lower())))
@@ -157,6 +160,11 @@ def declines(text: str) -> bool:
 def drops(text: str) -> bool:
     """Whether a message gives up what was talked about."""
     return bool(_DROP.search(text))
+
+
+def asks_about_name(text: str) -> bool:
+    """Whether it is asked what a host name answers: no order, though it names a host."""
+    return _LOOK_UP.search(text) is not None
 
 
 def asks_price(text: str) -> bool:

@@ -13,7 +13,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from countermand.saga.errors import CountermandError
 from countermand.saga.journal import safe_digest
 from countermand.saga.ledger import Step
-from countermand.saga.types import ID_PATTERN, ApprovalRequest, Frozen, Money
+from countermand.saga.tool import AnyTool
+from countermand.saga.types import ID_PATTERN, ApprovalRequest, Effect, Frozen, Money
 
 QUERY_TIMEOUT = timedelta(seconds=5)
 
@@ -100,7 +101,7 @@ class Approvals:
             digest=safe_digest(step.args),
             rule=rule,
             cost=cost,
-            undo=_undo_in_words(step),
+            undo=undo_in_words(step.tool),
             expires=workflow.now() + within,
         )
         self._requests[request.id] = request
@@ -138,11 +139,11 @@ class Approvals:
         return ApprovalBook(pending=self.pending, answered=self.answered)
 
 
-def _undo_in_words(step: Step) -> str:
-    if step.tool.undo is None:
-        return "nothing: it can't be undone" if step.irreversible else "nothing: it only reads"
-    # The compensation's own first line, as its author wrote it.
-    return (step.tool.undo.__doc__ or step.tool.undo_name or "").strip().partition("\n")[0]
+def undo_in_words(tool: AnyTool) -> str:
+    """What undoing a call would do: the first line of its compensation, as its author wrote it."""
+    if tool.undo is None:
+        return "nothing: it can't be undone" if tool.effect is Effect.IRREVERSIBLE else "nothing: it only reads"
+    return (tool.undo.__doc__ or tool.undo_name or "").strip().partition("\n")[0]
 
 
 def _too_late(answered: Answered | None) -> str | None:

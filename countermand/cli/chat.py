@@ -6,7 +6,7 @@ import readline  # noqa: F401 # pyright: ignore[reportUnusedImport] - input() ed
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -17,8 +17,11 @@ from countermand.agents.agent_saga import TurnResult
 from countermand.agents.chat import Chat, SessionClosed, TurnLost
 from countermand.agents.models import ModelUnavailable, check_model_name
 from countermand.agents.session import MAX_TEXT, Say, TurnTicket
+from countermand.agents.team import Team
 from countermand.cache.connection import Connection
 from countermand.cache.feed import Feed
+from countermand.cli.agents import TeamChoice, team_of
+from countermand.cli.approving import agrees, customer, describe, how_to_grant
 from countermand.cli.console import (
     ERROR,
     INTERRUPTED,
@@ -31,11 +34,13 @@ from countermand.cli.console import (
     stdout,
     worst,
 )
+from countermand.cli.dry_run import plan, show_plan
 from countermand.cli.live import LiveSteps
 from countermand.client import connect
 from countermand.embedded import connected
 from countermand.saga import SagaOptions
-from countermand.saga.types import ID_PATTERN
+from countermand.saga.approvals import NotApprovable, decide_approval
+from countermand.saga.types import ID_PATTERN, ApprovalRequest
 from countermand.settings import Settings
 
 _WELCOME = """\
@@ -56,21 +61,26 @@ def chat(
         Parameter(name=["-m", "--message"], allow_leading_hyphen=True, help="Say this and leave; repeatable."),
     ] = (),
     yes: Annotated[bool, Parameter(name="--yes", help="Confirm quotes in advance.")] = False,
-    json_output: Annotated[bool, Parameter(name="--json", help="One JSON object a turn.")] = False,
+    json_output: Annotated[
+        bool, Parameter(name="--json", help="One JSON object a turn, and one for each call that waits for approval.")
+    ] = False,
     session: Annotated[str | None, Parameter(help="Go on with this session, or give a new one its name.")] = None,
     model: Annotated[str | None, Parameter(help="stub[:persona], script:PATH, or provider:model.")] = None,
+    team: TeamChoice = "order",
+    dry_run: Annotated[bool, Parameter(name="--dry-run", help="Show what would be done; do nothing.")] = False,
 ) -> int:
     """Run the conversation; answers the worst turn's exit code."""
     settings = Settings()
     name = f"chat-{uuid.uuid4().hex[:8]}" if session is None else session
     chosen = model or settings.model
     _check(name, message, chosen)
+    agents = team_of(team, settings)
     # A runner of our own: the prompt is read between its runs, so that Ctrl-C means what it should in both.
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         try:
-            talk = runner.run(_connect(stack, settings, session=name, model=chosen))
-            terminal = Terminal(runner, talk, yes=yes, as_json=json_output)
+            talk = runner.run(_connect(stack, settings, session=name, model=chosen, team=agents))
+            terminal = Terminal(runner, talk, yes=yes, as_json=json_output, dry_run=dry_run)
             return terminal.say_all(message) if message else terminal.converse()
         finally:
             runner.run(stack.aclose())
@@ -89,7 +99,7 @@ def _check(session: str, messages: tuple[str, ...], model: str) -> None:
         raise CommandError(f"--model: {error}", USAGE) from error
 
 
-async def _connect(stack: AsyncExitStack, settings: Settings, *, session: str, model: str) -> Chat:
+async def _connect(stack: AsyncExitStack, settings: Settings, *, session: str, model: str, team: Team) -> Chat:
     endpoints = await stack.enter_async_context(connected(settings, notify=progress))
     redis = await stack.enter_async_context(Connection(endpoints.redis_url))
     return Chat(
@@ -97,6 +107,7 @@ async def _connect(stack: AsyncExitStack, settings: Settings, *, session: str, m
         task_queue=endpoints.task_queue,
         session=session,
         model=model,
+        team=team,
         options=SagaOptions(max_attempts=settings.max_activity_retries, audit=True),
         feed=Feed(redis),
     )
@@ -105,13 +116,16 @@ async def _connect(stack: AsyncExitStack, settings: Settings, *, session: str, m
 class Terminal:
     """The conversation as a person at a terminal, or a program on a pipe, sees it."""
 
-    def __init__(self, runner: asyncio.Runner, talk: Chat, *, yes: bool, as_json: bool) -> None:
+    def __init__(self, runner: asyncio.Runner, talk: Chat, *, yes: bool, as_json: bool, dry_run: bool) -> None:
         self._runner = runner
         self._talk = talk
         self._console = stderr()
         self._yes = yes
         self._as_json = as_json
+        self._dry_run = dry_run
+        self._asks = sys.stdin.isatty() and not as_json
         self._stopped = False
+        self._told: set[str] = set()
 
     def say_all(self, messages: Iterable[str]) -> int:
         """Say each message in turn until Ctrl-C; answers the worst turn's exit code."""
@@ -134,7 +148,7 @@ class Terminal:
     def _turn(self, text: str) -> int:
         try:
             say = Say(turn_id=uuid.uuid4().hex, text=text, confirmed=self._yes)
-            result = self._runner.run(self._answer(say))
+            result = self._runner.run(plan(self._talk, say.text)) if self._dry_run else self._said(say)
         except ValidationError:
             return self._fail(f"a message has 1 to {MAX_TEXT:,} characters")
         except (SessionClosed, TurnLost) as error:
@@ -142,17 +156,27 @@ class Terminal:
         except RPCError as error:
             return self._fail(f"Temporal: {error.message}")
         if self._as_json:
-            say_json(result.model_dump(mode="json", exclude={"messages"}))
+            say_json(result.model_dump(mode="json", exclude={"messages", "spent", "tainted"}))
+        elif self._dry_run:
+            show_plan(stdout(), result)
         else:
             answer = stdout()
             answer.print(result.text, markup=False, soft_wrap=not answer.is_terminal)
         return exit_code_of(result.saga.state)
 
+    def _said(self, say: Say) -> TurnResult:
+        result = self._runner.run(self._answer(say))
+        while isinstance(result, ApprovalRequest):
+            self._runner.run(self._decide(result, granted=agrees(self._console, result)))
+            result = self._runner.run(self._answer(say))
+        return result
+
     def _fail(self, message: str) -> int:
         self._console.print(f"error: {message}", style="red", markup=False, soft_wrap=True)
         return ERROR
 
-    async def _answer(self, say: Say) -> TurnResult:
+    async def _answer(self, say: Say) -> TurnResult | ApprovalRequest:
+        """The turn's answer, or a call that the customer must be asked about; said again, the turn is followed on."""
         self._stopped = False
         # Never left half-way: a message that is under way when Ctrl-C comes has its turn, which is then stopped.
         saying = asyncio.create_task(self._say(say))
@@ -175,13 +199,34 @@ class Terminal:
             self._console.print(f"No worker answers on {self._talk.task_queue} yet; is there one?", style="yellow")
         return await taken
 
-    async def _watch(self, ticket: TurnTicket, live: LiveSteps) -> TurnResult:
-        async for news in self._talk.watch(ticket):
-            if isinstance(news, str):
-                live.say(news)
-            else:
+    async def _watch(self, ticket: TurnTicket, live: LiveSteps) -> TurnResult | ApprovalRequest:
+        async with aclosing(self._talk.watch(ticket)) as watched:
+            async for news in watched:
+                if isinstance(news, str):
+                    live.say(news)
+                    continue
                 live.show(news)
+                for request in news.approvals:
+                    if request.id not in self._told:
+                        self._told.add(request.id)
+                        if self._asks:
+                            return request
+                        self._tell(request)
         return await self._talk.result(ticket)
+
+    def _tell(self, request: ApprovalRequest) -> None:
+        """Tell who can't be asked what waits; the turn goes on when somebody decides it elsewhere."""
+        if self._as_json:
+            say_json({"approval": request.model_dump(mode="json")})
+            return
+        describe(self._console, request)
+        self._console.print(f"  waiting: {how_to_grant(request)}", markup=False, soft_wrap=True)
+
+    async def _decide(self, request: ApprovalRequest, *, granted: bool) -> None:
+        try:
+            await decide_approval(self._talk.client, request.id, granted=granted, by=customer(), digest=request.digest)
+        except NotApprovable as error:
+            self._console.print(str(error), style="yellow", markup=False)
 
 
 def _typed() -> Iterator[str]:

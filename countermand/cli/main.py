@@ -67,6 +67,20 @@ for _place, _help in (
         """,
     ),
     (
+        "agents:agents",
+        """Show a team: its agents, what each holds, who hands over to whom.
+
+        Example: countermand agents show --team four
+        """,
+    ),
+    (
+        "approvals:approvals",
+        """List the calls that wait for a person; grant or refuse one.
+
+        Example: countermand approvals grant chat-1a2b3c4d/t2:3
+        """,
+    ),
+    (
         "recover:recover",
         """Undo what terminated or timed-out sagas left, from their histories; the janitor does so by itself.
 

@@ -1,8 +1,10 @@
 """Waiting until calls of a turn wait for a person."""
 
+from contextlib import suppress
 from typing import Any
 
-from temporalio.client import WorkflowHandle
+from temporalio.client import WorkflowHandle, WorkflowQueryFailedError
+from temporalio.service import RPCError
 
 from countermand.saga import SagaReport
 from countermand.saga.types import ApprovalRequest
@@ -14,8 +16,10 @@ async def asked(turn: WorkflowHandle[Any, Any], number: int = 1) -> tuple[Approv
     seen: list[SagaReport] = []
 
     async def wait() -> bool:
-        seen.append(await turn.query("status", result_type=SagaReport))
-        return len(seen[-1].approvals) >= number
+        # A turn that was said may not have begun: then there is nobody to ask.
+        with suppress(RPCError, WorkflowQueryFailedError):
+            seen.append(await turn.query("status", result_type=SagaReport))
+        return bool(seen) and len(seen[-1].approvals) >= number
 
     await until(wait)
     return seen[-1].approvals

@@ -50,7 +50,7 @@ async def test_a_refused_call_is_not_made_and_the_agent_is_told_why(saga_env: Sa
     result = await turn.result()
 
     assert result.saga.state is SagaState.COMPENSATED
-    assert "the approval refused: over budget" in result.text
+    assert "the approval was refused: over budget" in result.text
     assert await saga_env.world.done() == ["inventory.reserve", "inventory.release"]
 
 

@@ -121,6 +121,8 @@ def adapt(
         policy=CallPolicy(start_to_close=start_to_close, max_attempts=None if repeatable else 1),
         on_failure="continue" if effect == "read" else "rollback",
         fenced=fenced,
+        # What somebody else's tool finds may be anybody's text.
+        outside=effect == "read",
     )
     declare(made)
     return made

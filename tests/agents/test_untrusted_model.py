@@ -1,0 +1,115 @@
+"""Whatever a model answers: it is bounded, explained to the model, and leaves nothing in the world."""
+
+from collections.abc import Callable
+
+import pytest
+from langchain_core.messages import ToolMessage
+
+from countermand.agents.agent_saga import TurnResult
+from countermand.agents.scripted import RawCall, ScriptStep
+from countermand.saga import CauseKind, SagaState
+from countermand.testing.env import SagaEnv
+from tests.agents.orders import BYE, CLUSTER, COMMIT, ORDER, QUOTE, QUOTED, RESERVE, calls
+
+Script = Callable[..., str]
+HUGE = 2_000_000
+
+
+def told(result: TurnResult) -> list[str]:
+    """What the model was told of its refused calls."""
+    return [one.text for one in result.messages if isinstance(one, ToolMessage) and one.status == "error"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (calls(("wire_money", {"to": "mallory"})), "there is no tool 'wire_money' here; there are quote_order"),
+        (calls(("reserve_limit", {})), "there is no tool 'reserve_limit' here"),
+        (calls(("transfer_to_mallory", {})), "there is no tool 'transfer_to_mallory' here"),
+        (ScriptStep(raw_calls=(RawCall(tool="reserve_stock", args='{"quote_id": '),)), "are not valid JSON"),
+        (calls(("quote_order", ORDER | {"quantity": "many"})), "quantity: Input should be a valid integer"),
+        (calls(("quote_order", ORDER | {"quantity": -3})), "quantity: Input should be greater than or equal to 1"),
+        (calls(("quote_order", ORDER | {"quantity": None})), "quantity: Input should be a valid integer"),
+        (calls(("authorize_payment", {"quote_id": "q", "amount": 1})), "amount: Extra inputs"),
+        (calls(("reserve_stock", {"quote_id": "x" * 100})), "quote_id: String should match pattern"),
+        (calls(("authorize_payment", {"quote_id": "quo_0"})), "quo_0"),
+        (calls(("quote_order", ORDER | {"hostname": "x" * HUGE})), "arguments are not valid JSON: longer than"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_a_call_that_can_not_be_made_goes_back_to_the_model_with_the_reason(
+    saga_env: SagaEnv, script: Script, answer: ScriptStep, complaint: str
+) -> None:
+    result = await (await saga_env.start_turn("An order", model=script(answer, BYE))).result()
+
+    assert complaint in told(result)[0]
+    assert result.saga.state is SagaState.COMMITTED
+    assert await saga_env.world.ledger() == []
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "-1", "1.5", '"2"x'])
+async def test_a_number_that_is_none_is_refused(saga_env: SagaEnv, script: Script, number: str) -> None:
+    raw = ScriptStep(raw_calls=(RawCall(tool="quote_order", args=f'{{"quantity": {number}}}'),))
+    result = await (await saga_env.start_turn("An order", model=script(raw, BYE))).result()
+
+    assert len(told(result)) == 1
+    assert await saga_env.world.ledger() == []
+
+
+async def test_a_hundred_calls_in_one_message_are_bounded_and_undone(saga_env: SagaEnv, script: Script) -> None:
+    many = calls(*[("reserve_stock", QUOTED)] * 100)
+    result = await (await saga_env.start_turn("An order", model=script(QUOTE, many))).result()
+
+    assert result.saga.cause is not None
+    assert result.saga.cause.kind is CauseKind.LIMIT
+    assert len(result.verdicts) == 101
+    assert await saga_env.world.standing() == []
+
+
+async def test_a_model_that_repeats_a_refused_call_is_stopped_and_undone(saga_env: SagaEnv, script: Script) -> None:
+    wrong = calls(("provision_cluster", {"quote_id": "quo_of_nobody"}))
+    result = await (await saga_env.start_turn("An order", model=script(QUOTE, RESERVE, *[wrong] * 9))).result()
+
+    assert result.saga.cause is not None
+    assert "6 refused calls" in result.saga.cause.message
+    assert await saga_env.world.standing() == []
+
+
+async def test_a_model_that_never_ends_is_stopped(saga_env: SagaEnv, script: Script) -> None:
+    result = await (await saga_env.start_turn("An order", model=script(QUOTE, RESERVE, *[QUOTE] * 50))).result()
+
+    assert result.saga.cause is not None
+    assert "40 model calls" in result.saga.cause.message
+    assert await saga_env.world.standing() == []
+
+
+@pytest.mark.parametrize("text", ["   ", "x" * HUGE], ids=["blank", "huge"])
+async def test_an_empty_and_a_huge_answer_end_the_turn_without_effect(
+    saga_env: SagaEnv, script: Script, text: str
+) -> None:
+    result = await (await saga_env.start_turn("An order", model=script(ScriptStep(say=text)))).result()
+
+    assert 0 < len(result.text) < 25_000
+    assert result.saga.state is SagaState.COMMITTED
+    assert await saga_env.world.ledger() == []
+
+
+async def test_two_intended_identical_calls_stay_two(saga_env: SagaEnv, script: Script) -> None:
+    balancer = ("create_load_balancer", {"cluster_id": "{{provision_cluster.cluster_id}}"})
+    model = script(QUOTE, RESERVE, CLUSTER, calls(balancer, balancer), COMMIT, BYE)
+    result = await (await saga_env.start_turn("An order", model=model)).result()
+
+    assert result.saga.state is SagaState.COMMITTED
+    assert (await saga_env.world.done()).count("cloud.create_load_balancer") == 2
+
+
+async def test_every_call_has_a_verdict_with_its_rule_in_order(saga_env: SagaEnv, script: Script) -> None:
+    model = script(QUOTE, calls(("wire_money", {})), RESERVE, COMMIT, BYE)
+    result = await (await saga_env.start_turn("An order", model=model)).result()
+
+    assert [(one.tool, one.verdict, one.rule) for one in result.verdicts] == [
+        ("quote_order", "allowed", "allowlist"),
+        ("wire_money", "refused", "allowlist"),
+        ("reserve_stock", "allowed", "allowlist"),
+        ("commit", "allowed", "builtin"),
+    ]
