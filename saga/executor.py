@@ -3,21 +3,19 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from datetime import timedelta
 from typing import TypeVar, cast
 
 from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, WorkflowAlreadyStartedError
-from temporalio.exceptions import TimeoutError as ActivityTimeout
+from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError
 
-from countermand.saga.activities import HEARTBEAT_TIMEOUT, REFUSED, UNAVAILABLE
 from countermand.saga.approvals import Approvals
 from countermand.saga.calls import call_forward, call_probe, call_undo
 from countermand.saga.errors import SagaFailed, ToolRefused, ToolUnavailable
 from countermand.saga.journal import Journal
 from countermand.saga.ledger import Step
 from countermand.saga.names import RESIDUALS
+from countermand.saga.outcomes import ask_probe, find_outcome
 from countermand.saga.resets import was_reset
 from countermand.saga.residuals import ResidualsInput, ResidualsWorkflow
 from countermand.saga.state import SAGA_STATE, show_state
@@ -27,7 +25,6 @@ from countermand.saga.types import (
     Cause,
     CauseKind,
     Compensation,
-    Effect,
     Outcome,
     ProbeAnswer,
     SagaOptions,
@@ -177,7 +174,10 @@ class Saga:
                 step.result = await call_forward(step, max_attempts=self._options.max_attempts)
                 step.outcome = Outcome.DONE
             except ActivityError as error:
-                await self._settle(step, error, began_ago=workflow.now() - began)
+                await find_outcome(step, error, ran_for=workflow.now() - began)
+                # A refused call goes back to whoever chose it, and fails nothing.
+                if step.failure and step.failure.kind is not CauseKind.REFUSED and not step.stopped:
+                    await self._go_on_without(step)
         except asyncio.CancelledError:
             step.fail(Outcome.UNKNOWN, CauseKind.CANCELLED, "cancelled while it ran")
         except Exception as error:  # noqa: BLE001 - a bug must fail the saga, not retry the workflow task for ever
@@ -206,50 +206,13 @@ class Saga:
                 return False
         return True
 
-    async def _settle(self, step: Step, error: ActivityError, began_ago: timedelta) -> None:
-        """Find out what a call that failed came to, and what follows for the saga."""
-        reason = error.cause
-        if isinstance(reason, ApplicationError) and reason.type == REFUSED:
-            step.fail(Outcome.REFUSED, CauseKind.REFUSED, reason.message)
-            return
-        if isinstance(reason, CancelledError):
-            step.fail(Outcome.UNKNOWN, CauseKind.CANCELLED, "cancelled while it ran")
-        elif isinstance(reason, ApplicationError) and reason.type == UNAVAILABLE:
-            step.fail(Outcome.UNKNOWN, CauseKind.UNAVAILABLE, reason.message)
-        else:
-            step.fail(Outcome.UNKNOWN, CauseKind.UNKNOWN, str(reason or error))
-        if step.tool.effect is Effect.READ:
-            step.outcome = Outcome.REFUSED
-        elif not step.stopped:
-            # Long enough for an earlier attempt to have timed out: it may run still, whatever ended the last one.
-            long = began_ago >= min(HEARTBEAT_TIMEOUT, step.tool.policy.start_to_close)
-            await self._ask(step, may_run=long or isinstance(reason, ActivityTimeout))
-        if step.outcome is Outcome.DONE or step.stopped:
-            return
+    async def _go_on_without(self, step: Step) -> None:
+        """What follows for the saga from a call that was not done."""
         rolls_back = step.tool.on_failure == "rollback"
         if not rolls_back and step.outcome is Outcome.UNKNOWN and step.tool.undo is not None:
             await self._undo(step)
         if rolls_back or (step.outcome is Outcome.UNKNOWN and step.may_stand):
             self._failed = self._failed or step.failure
-
-    async def _ask(self, step: Step, *, may_run: bool) -> None:
-        """Ask the probe about a call without a result.
-
-        "Not landed" is final only when no attempt can still be running; where one can and the downstream does not
-        fence it off (a tombstone, left by the undo), the longest run of an attempt is waited out first.
-        """
-        until = workflow.now() + step.tool.policy.start_to_close
-        pause = timedelta(seconds=1)
-        answer = await call_probe(step)
-        while answer is not ProbeAnswer.LANDED and may_run and (step.irreversible or not step.tool.fenced):
-            await workflow.sleep(min(pause, until - workflow.now()))
-            pause *= 2
-            answer = await call_probe(step)
-            may_run = workflow.now() < until
-        if answer is ProbeAnswer.LANDED:
-            step.outcome, step.failure = Outcome.DONE, None
-        elif answer is ProbeAnswer.NOT_LANDED and not may_run:
-            step.outcome = Outcome.REFUSED
 
     # -- backward --------------------------------------------------------------------------------------------------
 
@@ -341,7 +304,7 @@ class Saga:
         await self._stop(self.steps)
         for step in self.steps:
             if step.irreversible and step.outcome is Outcome.UNKNOWN:
-                await self._ask(step, may_run=True)
+                await ask_probe(step, may_run=True)
         if self.pivoted:
             # Forward only: nothing is taken back behind the pivot; a step that failed, and is not found to have landed
             # after all, is left to a person.
