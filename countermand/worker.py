@@ -44,6 +44,6 @@ def build_worker(client: Client, *, task_queue: str, slots: int | None = None) -
         max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
         default_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
         # How long a dead worker holds its workflows.
-        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         graceful_shutdown_timeout=timedelta(seconds=3),
     )
