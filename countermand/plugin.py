@@ -29,6 +29,7 @@ from countermand.saga.audit.log import AuditLog
 from countermand.saga.janitor import Janitor, sweep_activity
 from countermand.saga.limits import LimitsWorkflow
 from countermand.saga.recovery import RecoverySaga
+from countermand.saga.resets import undos_begun
 from countermand.saga.residuals import ResidualsWorkflow
 from countermand.saga.revoke import RevokeSaga
 from countermand.saga.tool import AnyTool, declared
@@ -78,6 +79,7 @@ class CountermandPlugin(SimplePlugin):
                 read_page,
                 read_end,
                 sweep_activity,
+                undos_begun,
                 *([AuditWriter(audit).append] if audit else []),
             ],
             interceptors=LangGraphPlugin(graphs={GRAPH: build_graph()}).interceptors,

@@ -10,13 +10,13 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError
 
 from countermand.saga.approvals import Approvals
-from countermand.saga.calls import call_forward, call_probe, call_undo
+from countermand.saga.calls import call_forward, call_undo
 from countermand.saga.errors import SagaFailed, ToolRefused, ToolUnavailable
 from countermand.saga.journal import Journal
 from countermand.saga.ledger import Step
 from countermand.saga.names import RESIDUALS
 from countermand.saga.outcomes import ask_probe, find_outcome
-from countermand.saga.resets import was_reset
+from countermand.saga.resets import undone_before_reset, was_reset
 from countermand.saga.residuals import ResidualsInput, ResidualsWorkflow
 from countermand.saga.state import SAGA_STATE, show_state
 from countermand.saga.tasks import uninterrupted
@@ -26,7 +26,6 @@ from countermand.saga.types import (
     CauseKind,
     Compensation,
     Outcome,
-    ProbeAnswer,
     SagaOptions,
     SagaReport,
     SagaState,
@@ -197,12 +196,12 @@ class Saga:
         return self._failed is None and not step.stopped and all(other.outcome is Outcome.DONE for other in beside)
 
     async def _still_stand(self, step_no: int) -> bool:
-        """Whether what was done before a step stands: a run that was reset away may have undone it."""
+        """Whether what was done before a step stands: a run that was reset away may have begun to undo it."""
+        undone = await undone_before_reset(self.id)
         for step in self.steps[: step_no - 1]:
-            done = step.may_stand and step.outcome is Outcome.DONE
-            if done and await call_probe(step) is ProbeAnswer.NOT_LANDED:
-                step.fail(Outcome.REFUSED, CauseKind.TERMINATED, "undone before the workflow was reset")
-                self._failed = self._failed or step.failure
+            if step.no in undone and step.may_stand and step.outcome is Outcome.DONE:
+                why = f"{step.tool.name}: undone before the workflow was reset"
+                self._failed = self._failed or Cause(kind=CauseKind.TERMINATED, step_no=step.no, message=why)
                 return False
         return True
 

@@ -73,6 +73,10 @@ async def terminated_after(env: SagaEnv, begin: Begin, index: int) -> tuple[str,
     return handle.id, await end_of(env, handle.id)
 
 
+async def _undone(env: SagaEnv, operation: str) -> bool:
+    return operation in await env.world.done()
+
+
 async def judge(env: SagaEnv, ends: Iterable[tuple[str, SagaState]]) -> None:
     """Late attempts are waited out; then the world's ledger says what stands."""
     after = asyncio.get_running_loop().time() + LATE_S + 0.2
@@ -138,6 +142,24 @@ async def test_reset_to_any_workflow_task_it_ends_as_before(
 
         assert report.state is end, f"reset to event {point}"
         await judge(saga_env, [(handle.id, end)])
+
+
+async def test_an_undo_that_is_on_its_way_when_the_workflow_is_reset_is_not_overtaken(saga_env: SagaEnv) -> None:
+    on_its_way = await saga_env.world.fault("dns.unregister", "slow", delay_s=2, times=1)
+    handle = await begin_compensated(saga_env)
+    await until(lambda: saga_env.world.fired(on_its_way))
+    await saga_env.world.clear_faults()
+    points, run_id = await reset_points(saga_env.client, handle.id)
+
+    # Before the undo: the new run takes the record for standing, and the card is not declined any more.
+    new = await reset(saga_env.client, handle.id, run_id, points[-2])
+    report = await saga_env.client.get_workflow_handle_for(PlannedSaga.run, handle.id, run_id=new).result()
+
+    assert report.state is SagaState.COMPENSATED
+    assert report.cause is not None
+    assert "undone before the workflow was reset" in report.cause.message
+    await until(lambda: _undone(saga_env, "dns.unregister"))
+    await judge(saga_env, [(handle.id, report.state)])
 
 
 async def test_the_run_that_a_reset_left_is_not_recovered_beside_the_live_one(saga_env: SagaEnv) -> None:
