@@ -32,7 +32,7 @@ def orders(count: int, *, declined: tuple[int, ...] = ()) -> list[Line]:
             number=number,
             id=f"l{number}",
             text=f"a small environment in eu-west for ada@example.com at h{number}.example.dev"
-            + (", card tok_visa_chargeDeclined" if number in declined else ""),
+            + (", card tok_decline" if number in declined else ""),
         )
         for number in range(1, count + 1)
     ]
