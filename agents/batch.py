@@ -1,14 +1,15 @@
 """A batch: a file of orders, one a line, read and checked whole before the first effect."""
 
 import csv
-import io
 import json
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Annotated, BinaryIO, Literal, cast
 
 from pydantic import Field, StringConstraints, ValidationError
+from pydantic_core import ErrorDetails
 
 from countermand.agents.models import ModelUnavailable, check_model_name
 from countermand.agents.session import MAX_TEXT
@@ -20,6 +21,12 @@ MAX_LINES = 20_000
 MAX_LINE_BYTES = 65_536
 MAX_FILE_BYTES = 64_000_000
 """What a batch may hold; a longer line is refused by itself, a larger file as a whole."""
+
+MAX_GIVEN = 60
+"""Characters of what was given that a refusal repeats."""
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_CSV_ERRORS = {"unexpected end of data": "a quote that is not closed on its line"}
 
 Form = Literal["jsonl", "csv"]
 Record = dict[str, object]
@@ -88,7 +95,7 @@ def read_batch(source: BinaryIO, *, name: str) -> Batch:
     """Read and check a whole file, JSONL or CSV (by its name's ending, else by its first character).
 
     Raises:
-        BatchInvalid: It is empty, binary, too large, or its CSV header is wrong.
+        BatchInvalid: It is empty, binary, too large, or no file of lines; or its CSV header is wrong.
     """
     raw = source.read(MAX_FILE_BYTES + 1)
     if len(raw) > MAX_FILE_BYTES:
@@ -97,13 +104,12 @@ def read_batch(source: BinaryIO, *, name: str) -> Batch:
         raise BatchInvalid(f"{name}: binary, or UTF-16: save it as UTF-8 text")
     # What is not UTF-8 becomes surrogates, so that one broken line does not hide the others.
     text = raw.decode("utf-8-sig", "surrogateescape")
-    if not text.strip():
-        raise BatchInvalid(f"{name}: empty: write one order a line")
     reading = _Reading()
+    lines = ((number, line) for number, line in enumerate(_LINE_END.split(text), start=1) if line.strip())
     if _form(name, text) == "csv":
-        reading.take_csv(text, name)
+        reading.take_csv(lines, name)
     else:
-        reading.take_jsonl(text)
+        reading.take_jsonl(lines, name)
     return reading.batch(name)
 
 
@@ -114,7 +120,7 @@ def _form(name: str, text: str) -> Form:
         case ".jsonl" | ".ndjson" | ".json":
             return "jsonl"
         case _:
-            return "jsonl" if text.lstrip().startswith("{") else "csv"
+            return "jsonl" if text.lstrip().startswith(("{", "[")) else "csv"
 
 
 class _Reading:
@@ -122,53 +128,52 @@ class _Reading:
 
     def __init__(self) -> None:
         self._lines: list[Line] = []
+        self._unnamed: set[int] = set()
         self._bad: list[BadLine] = []
 
     def batch(self, name: str) -> Batch:
+        if not self._lines and not self._bad:
+            raise BatchInvalid(f"{name}: empty: write one order a line")
         lines = self._distinct()
         if len(lines) > MAX_LINES:
             raise BatchInvalid(f"{name}: {len(lines):,} lines, a batch holds {MAX_LINES:,}: split it")
         return Batch(lines=tuple(lines), bad=tuple(sorted(self._bad, key=lambda bad: bad.number)))
 
-    def take_jsonl(self, text: str) -> None:
-        for number, line in self._whole(text):
-            if line.strip():
-                try:
-                    record = json.loads(line, object_pairs_hook=_once, parse_constant=_no_number)
-                except (ValueError, RecursionError) as error:
-                    self._refuse(number, "line", f"not JSON: {error}")
-                    continue
+    def take_jsonl(self, lines: Iterable[tuple[int, str]], name: str) -> None:
+        for place, (number, line) in enumerate(self._sound(lines)):
+            if place == 0 and line.strip() in {"[", "{"}:
+                raise BatchInvalid(f"{name}: JSON over several lines: write one object a line (jq -c '.[]' makes that)")
+            try:
+                record = json.loads(line, object_pairs_hook=_once, parse_constant=_no_number)
+            except json.JSONDecodeError as error:
+                self._refuse(number, "line", f"not JSON: {error.msg}, at character {error.colno}")
+            except (ValueError, RecursionError) as error:
+                self._refuse(number, "line", f"not JSON: {error}")
+            else:
                 if isinstance(record, dict):
                     self._take(number, cast("Record", record), strict=True)
                 else:
-                    self._refuse(number, "line", f"a JSON {type(record).__name__}, not an object like {{...}}")
+                    self._refuse(number, "line", "not a JSON object like {...}")
 
-    def take_csv(self, text: str, name: str) -> None:
-        # A refused line leaves an empty one behind, so that the others keep their numbers.
-        kept = dict(self._whole(text))
-        rows = csv.reader(io.StringIO("\n".join(kept.get(n + 1, "") for n in range(text.count("\n") + 1))), strict=True)
+    def take_csv(self, lines: Iterable[tuple[int, str]], name: str) -> None:
         header: list[str] | None = None
-        while True:
-            number = rows.line_num + 1
+        for number, line in self._sound(lines):
             try:
-                row = next(rows, None)
+                # Each line by itself: a quote that is never closed must not swallow the lines below it.
+                (row,) = csv.reader([line], strict=True)
             except csv.Error as error:
-                self._refuse(number, "line", f"not CSV: {error}")
-                continue
-            if row is None:
-                return
-            if not any(cell.strip() for cell in row):
+                self._refuse(number, "line", f"not CSV: {_CSV_ERRORS.get(str(error), error)}")
                 continue
             if header is None:
                 header = _header(row, name)
             elif len(row) != len(header):
                 self._refuse(number, "line", f"{len(row)} cells, but the header names {len(header)}")
-            else:
+            elif any(cell.strip() for cell in row):
                 self._take(number, {key: cell for key, cell in zip(header, row, strict=True) if cell}, strict=False)
 
-    def _whole(self, text: str) -> Iterator[tuple[int, str]]:
-        """The lines that are text and not too long, by their numbers."""
-        for number, line in enumerate(text.split("\n"), start=1):
+    def _sound(self, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+        """The lines that are text and not too long, with their numbers."""
+        for number, line in lines:
             try:
                 size = len(line.encode())
             except UnicodeEncodeError as error:
@@ -178,7 +183,7 @@ class _Reading:
             if size > MAX_LINE_BYTES:
                 self._refuse(number, "line", f"{size:,} bytes, a line has {MAX_LINE_BYTES:,} at most")
                 continue
-            yield number, line.removesuffix("\r")
+            yield number, line
 
     def _take(self, number: int, record: Record, *, strict: bool) -> None:
         kind = _FreeText if "text" in record else _Fields
@@ -188,11 +193,13 @@ class _Reading:
                 _check_model(asked.model)
         except ValidationError as error:
             for one in error.errors():
-                self._refuse(number, ".".join(map(str, one["loc"])), _reason(one["type"], one["msg"], record))
+                self._refuse(number, ".".join(map(str, one["loc"])), _reason(one, record))
             return
         except ModelUnavailable as error:
             self._refuse(number, "model", str(error))
             return
+        if asked.id is None:
+            self._unnamed.add(number)
         self._lines.append(
             Line(
                 number=number,
@@ -211,20 +218,26 @@ class _Reading:
         by_id: dict[str, list[Line]] = {}
         for line in self._lines:
             by_id.setdefault(line.id, []).append(line)
+        distinct: list[Line] = []
         for same in by_id.values():
-            if len({line.wants for line in same}) > 1:
-                for line in same:
-                    others = ", ".join(str(other.number) for other in same if other is not line)
-                    self._refuse(line.number, "id", f"{line.id!r} is also the id of line {others}, which differs")
-        return [same[0] for same in by_id.values() if len({line.wants for line in same}) == 1]
+            numbers = {line.number for line in same}
+            if len(same) == 1 or (len({line.wants for line in same}) == 1 and not numbers & self._unnamed):
+                distinct.append(same[0])
+                continue
+            for line in same:
+                others = ", ".join(str(number) for number in sorted(numbers - {line.number}))
+                why = "has no id but its number" if numbers & self._unnamed else "differs"
+                self._refuse(line.number, "id", f"{line.id!r} is also the id of line {others}, and one {why}")
+        return distinct
 
 
 def _header(row: list[str], name: str) -> list[str]:
     header = [cell.strip().lower() for cell in row]
     for cell in header:
         if cell not in FIELDS:
+            comma = ", separated by commas" if re.search(r"[;\t]", cell) else ""
             raise BatchInvalid(
-                f"{name}: the header names no such field as {cell[:80]!r}; there are {', '.join(FIELDS)}"
+                f"{name}: the header names no such field as {cell[:80]!r}; there are {', '.join(FIELDS)}{comma}"
             )
         if header.count(cell) > 1:
             raise BatchInvalid(f"{name}: the header names {cell!r} twice")
@@ -244,13 +257,14 @@ def _no_number(constant: str) -> object:
     raise ValueError(f"{constant} is no number")
 
 
-def _reason(kind: str, message: str, record: Record) -> str:
-    if kind == "extra_forbidden":
+def _reason(error: ErrorDetails, record: Record) -> str:
+    if error["type"] == "extra_forbidden":
         also = " beside text" if "text" in record else f"; there are {', '.join(FIELDS)}"
         return f"there is no such field{also}"
-    if kind == "missing":
+    if error["type"] == "missing":
         return "missing: give it, or the whole order as text"
-    return message
+    given = f", not {json.dumps(error['input'])}"
+    return error["msg"] + (given if len(given) <= MAX_GIVEN else "")
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,7 @@ from countermand.agents.swarm import Ended, saga_id
 from countermand.agents.swarms import ended_lines
 from countermand.saga import SagaReport, SagaState
 from countermand.saga.reading import quoted, read_saga
-from countermand.saga.types import Cause, Frozen, Outcome, Residual
+from countermand.saga.types import Cause, CauseKind, Frozen, Outcome, Residual
 
 ItemT = TypeVar("ItemT")
 ReadT = TypeVar("ReadT")
@@ -27,7 +27,7 @@ AT_ONCE = 16
 
 
 class ReportLine(Frozen):
-    """A line's last attempt. Money in minor units by currency, ``seconds`` from the saga's start to its end."""
+    """A line as its last attempt left it; ``seconds`` from that saga's start to its end, money of all its attempts."""
 
     number: int
     id: str
@@ -43,23 +43,39 @@ class ReportLine(Frozen):
     residuals: tuple[Residual, ...]
 
 
+class Failures(Frozen):
+    """Lines that failed by the same tool for the same kind of cause, with the words of the first of them."""
+
+    tool: str
+    kind: CauseKind
+    lines: int
+    message: str
+
+
+class Sums(Frozen):
+    """What lines of one outcome come to. Money in minor units by currency."""
+
+    lines: int
+    taken: Amounts
+    returned: Amounts
+
+    @property
+    def standing(self) -> Amounts:
+        """What was taken and not given back."""
+        return dict(Counter(self.taken) - Counter(self.returned))
+
+
 class SwarmReport(Frozen):
     """A batch's report; ``waiting`` lines have not ended, or were never started."""
 
     batch: str
     lines: tuple[ReportLine, ...]
     waiting: int
-    states: dict[SagaState, int]
-    failures: tuple[tuple[str, str, int], ...] = Field(description="Tool, kind of cause, and how many lines.")
-    taken: Amounts
-    returned: Amounts
+    states: dict[SagaState, Sums]
+    total: Sums
+    failures: tuple[Failures, ...] = Field(description="The most frequent first.")
     began: datetime | None
     ended: datetime | None
-
-    @property
-    def standing(self) -> Amounts:
-        """What was taken and not given back."""
-        return dict(Counter(self.taken) - Counter(self.returned))
 
 
 async def read_report(client: Client, batch_id: str) -> SwarmReport:
@@ -74,29 +90,50 @@ async def read_report(client: Client, batch_id: str) -> SwarmReport:
         execution.id: execution
         async for execution in client.list_workflows(f"WorkflowId STARTS_WITH {quoted(f'{batch_id}/')}")
     }
-    last = {one.place: one for one in ended}
-    read = await in_turn(last.values(), lambda one: _line(client, batch_id, lines[one.place], one, times))
+    attempts: dict[int, list[Ended]] = {}
+    for one in ended:
+        attempts.setdefault(one.place, []).append(one)
+    read = await in_turn(attempts.items(), lambda item: _line(client, batch_id, lines[item[0]], item[1], times))
     return summed(batch_id, sorted(read, key=lambda line: line.number), list(times.values()), total=batch.lines)
 
 
 def summed(batch_id: str, lines: list[ReportLine], executions: list[WorkflowExecution], *, total: int) -> SwarmReport:
     """The sums over a batch's lines."""
-    taken, returned = Counter[str](), Counter[str]()
+    failed: dict[tuple[str, CauseKind], list[Cause]] = {}
     for line in lines:
-        taken.update(line.taken)
-        returned.update(line.returned)
-    failed = Counter((line.tool, str(line.cause.kind)) for line in lines if line.cause)
+        if line.cause:
+            failed.setdefault((line.tool, line.cause.kind), []).append(line.cause)
+    failures = [
+        Failures(tool=tool, kind=kind, lines=len(causes), message=causes[0].message)
+        for (tool, kind), causes in failed.items()
+    ]
     return SwarmReport(
         batch=batch_id,
         lines=tuple(lines),
         waiting=total - len(lines),
-        states=dict(Counter(line.state for line in lines)),
-        failures=tuple((tool, kind, count) for (tool, kind), count in failed.most_common()),
-        taken=dict(taken),
-        returned=dict(returned),
+        states={
+            state: _sums([line for line in lines if line.state is state]) for state in {line.state for line in lines}
+        },
+        total=_sums(lines),
+        failures=tuple(sorted(failures, key=lambda one: one.lines, reverse=True)),
         began=min((one.start_time for one in executions), default=None),
         ended=max((one.close_time for one in executions if one.close_time), default=None),
     )
+
+
+def _sums(lines: list[ReportLine]) -> Sums:
+    return Sums(
+        lines=len(lines),
+        taken=_added(line.taken for line in lines),
+        returned=_added(line.returned for line in lines),
+    )
+
+
+def _added(amounts: Iterable[Amounts]) -> Amounts:
+    total = Counter[str]()
+    for one in amounts:
+        total.update(one)
+    return dict(total)
 
 
 async def in_turn(items: Iterable[ItemT], read: Callable[[ItemT], Awaitable[ReadT]]) -> list[ReadT]:
@@ -111,25 +148,26 @@ async def in_turn(items: Iterable[ItemT], read: Callable[[ItemT], Awaitable[Read
 
 
 async def _line(
-    client: Client, batch_id: str, line: Line, ended: Ended, times: dict[str, WorkflowExecution]
+    client: Client, batch_id: str, line: Line, attempts: list[Ended], times: dict[str, WorkflowExecution]
 ) -> ReportLine:
-    saga = saga_id(batch_id, line, ended.attempt)
-    report, result = await _ended(client, saga, ended.state)
-    taken, returned = moved(result) if result else ({}, {})
+    sagas = [saga_id(batch_id, line, one.attempt) for one in attempts]
+    ends = [await _ended(client, saga, one.state) for saga, one in zip(sagas, attempts, strict=True)]
+    money = [moved(result) for _, result in ends if result]
+    report, _ = ends[-1]
     cause = report.cause
-    found = times.get(saga)
+    found = times.get(sagas[-1])
     return ReportLine(
         number=line.number,
         id=line.id,
-        saga=saga,
-        attempt=ended.attempt,
+        saga=sagas[-1],
+        attempt=attempts[-1].attempt,
         state=report.state,
         text=line.text,
         cause=cause,
         tool=_failed_tool(report),
         seconds=(found.close_time - found.start_time).total_seconds() if found and found.close_time else None,
-        taken=taken,
-        returned=returned,
+        taken=_added(taken for taken, _ in money),
+        returned=_added(returned for _, returned in money),
         residuals=report.residuals,
     )
 

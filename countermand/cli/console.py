@@ -41,8 +41,8 @@ def exit_code_of(state: SagaState) -> int:
 
 
 def worst(codes: list[int]) -> int:
-    """The worst of several exit codes: 1, then 4, 3, 0."""
-    return max(codes, key=(COMMITTED, COMPENSATED, NEEDS_ATTENTION, ERROR).index, default=COMMITTED)
+    """The worst of several exit codes: 1, then 4, 3, 2, 0."""
+    return max(codes, key=(COMMITTED, USAGE, COMPENSATED, NEEDS_ATTENTION, ERROR).index, default=COMMITTED)
 
 
 def say_json(value: JsonValue) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import re
 import sys
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,13 +13,23 @@ from cyclopts import App, Parameter
 from temporalio.client import Client
 
 from countermand.agents import swarms
-from countermand.agents.batch import BadLine, Batch, Line, read_batch
+from countermand.agents.batch import BadLine, Batch, BatchInvalid, Line, read_batch
 from countermand.agents.lines import LineReport
 from countermand.agents.models import ModelUnavailable, check_model_name
 from countermand.agents.pages import load, ref_to
 from countermand.agents.report import in_turn, read_line, read_report
 from countermand.agents.swarm import MAX_CONCURRENCY, Ended, StopAfter, SwarmState, SwarmStatus
-from countermand.cli.console import COMMITTED, USAGE, CommandError, exit_code_of, say_json, stderr, stdout, worst
+from countermand.cli.console import (
+    COMMITTED,
+    COMPENSATED,
+    USAGE,
+    CommandError,
+    exit_code_of,
+    say_json,
+    stderr,
+    stdout,
+    worst,
+)
 from countermand.cli.swarm_pages import as_csv, as_html
 from countermand.cli.swarm_progress import SwarmProgress, told
 from countermand.client import connect
@@ -43,7 +53,7 @@ Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON; o
 
 @swarm.command
 async def run(
-    file: Annotated[str, Parameter(help="JSONL or CSV in UTF-8; - for standard input.")],
+    file: Annotated[str, Parameter(help="JSONL or CSV in UTF-8; - for standard input.", allow_leading_hyphen=True)],
     /,
     *,
     batch: Annotated[str | None, Parameter(help="The batch's id; by default from the file's name and content.")] = None,
@@ -68,8 +78,9 @@ async def run(
     read = _read(file)
     _tell_bad(read.bad, as_json=json_output)
     if read.bad and (strict or not read.lines):
+        lines = len({bad.number for bad in read.bad})
         raise CommandError(
-            f"{file}: {len({bad.number for bad in read.bad})} lines can't be run: nothing was done", USAGE
+            f"{file}: {lines:,} line{'s' if lines > 1 else ''} can't be run, see above: nothing was done", USAGE
         )
     name = batch or _named(file, read.lines)
     if not re.fullmatch(ID_PATTERN, name):
@@ -171,9 +182,9 @@ async def _servers() -> AsyncGenerator[_Servers]:
 
 
 async def _watch(client: Client, batch: str, lines: Sequence[Line], *, as_json: bool) -> int:
-    """Show the swarm until it ends; answers the worst line's exit code."""
-    states: dict[int, int] = {}
-    with SwarmProgress(stderr(), batch, len(lines), quiet=as_json) as progress:
+    """Show the swarm until it ends or stops; answers the worst line's exit code. What never ran did not commit."""
+    states = dict.fromkeys(range(len(lines)), COMPENSATED)
+    with SwarmProgress(stderr(), batch, quiet=as_json) as progress:
         async with aclosing(swarms.watch(client, batch)) as news:
             async for now, ended in news:
                 progress.show(now)
@@ -207,11 +218,11 @@ def _tell_bad(bad: Sequence[BadLine], *, as_json: bool) -> None:
 
 
 def _read(file: str) -> Batch:
-    if file == "-":
-        return read_batch(sys.stdin.buffer, name=file)
     try:
-        with Path(file).open("rb") as source:
-            return read_batch(source, name=Path(file).name)
+        with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as source:
+            return read_batch(source, name=file)
+    except BatchInvalid as error:
+        raise CommandError(str(error), USAGE) from error
     except OSError as error:
         raise CommandError(
             f"{file}: {error.strerror}: name a JSONL or CSV file, or - for standard input", USAGE

@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from countermand.agents.report import ReportLine, SwarmReport
+from countermand.agents.report import ReportLine, Sums, SwarmReport
 from countermand.cli.swarm_progress import money
 from countermand.saga import SagaState
 
@@ -18,15 +18,19 @@ _COLOURS = {
     SagaState.NEEDS_ATTENTION: "#b3261e",
 }
 
+_NUMBERS = {"lines", "share", "taken", "given back", "stands"}
+
 _STYLE = """\
 :root{color-scheme:light dark}
 body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}
 table{border-collapse:collapse;width:100%}
 th,td{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid #8884;vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
-code{font:13px ui-monospace,monospace;overflow-wrap:anywhere}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.wide{overflow-x:auto}
+code{font:13px ui-monospace,monospace;white-space:nowrap}
 .bar{display:flex;height:1.2rem;border-radius:4px;overflow:hidden;margin:.5rem 0}
+td:has(.dot){white-space:nowrap}
 .dot{display:inline-block;width:.7rem;height:.7rem;border-radius:50%;margin-right:.4rem}
 svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:currentColor}
 """
@@ -61,53 +65,63 @@ def _cell(value: object) -> object:
 
 def as_html(report: SwarmReport) -> str:
     """The whole page."""
+    title = f"Batch {escape(report.batch)}"
     parts = [
-        f"<h1>Batch {escape(report.batch)}</h1>",
+        f"<h1>{title}</h1>",
         _outcomes(report),
-        "<h2>Money</h2>",
-        _table(
-            ("taken", "given back", "stands"), [(money(report.taken), money(report.returned), money(report.standing))]
-        ),
         "<h2>Durations</h2>",
         _histogram([line.seconds for line in report.lines if line.seconds is not None]),
         "<h2>Failures</h2>",
-        _table(("tool", "cause", "lines"), [(tool or "none", kind, count) for tool, kind, count in report.failures]),
+        _table(
+            ("tool", "cause", "lines", "the first of them"),
+            [(one.tool or "none", one.kind, one.lines, one.message) for one in report.failures],
+        ),
         "<h2>Left standing</h2>",
         _residuals(report.lines),
         "<h2>Lines that did not commit</h2>",
         _table(
             ("line", "saga", "state", "why"),
             [
-                (line.number, line.saga, line.state, line.cause.message if line.cause else "")
+                (line.number, Code(line.saga), line.state, line.cause.message if line.cause else "")
                 for line in report.lines
                 if line.state is not SagaState.COMMITTED
             ],
         ),
     ]
-    title = f"Batch {escape(report.batch)}"
     head = f'<meta charset="utf-8"><title>{title}</title><meta name="viewport" content="width=device-width">'
     body = "\n".join(parts)
     return f'<!doctype html>\n<html lang="en">{head}<style>\n{_STYLE}</style>\n{body}\n</html>\n'
 
 
 def _outcomes(report: SwarmReport) -> str:
-    total = len(report.lines) + report.waiting
-    when = f"{report.began:%Y-%m-%d %H:%M:%S} to {report.ended:%H:%M:%S} UTC" if report.began and report.ended else ""
+    total = report.total.lines + report.waiting
+    when = ""
+    if report.began and report.ended:
+        took = str(report.ended - report.began).partition(".")[0]
+        when = f", {report.began:%Y-%m-%d %H:%M:%S} to {report.ended:%Y-%m-%d %H:%M:%S} UTC ({took})"
+    there = {state: report.states[state] for state in _COLOURS if state in report.states}
     bars = "".join(
-        f'<div style="background:{colour};flex:{report.states.get(state, 0)}"></div>'
-        for state, colour in _COLOURS.items()
-        if report.states.get(state)
+        f'<div style="background:{_COLOURS[state]};flex:{sums.lines}"></div>' for state, sums in there.items()
     )
-    counts = " &ensp; ".join(
-        f'<span class="dot" style="background:{colour}"></span>{_count(report, state)}'
-        for state, colour in _COLOURS.items()
+    bars += f'<div style="background:#8884;flex:{report.waiting}"></div>' if report.waiting else ""
+    rows = [(state, *_row(sums, total)) for state, sums in there.items()]
+    waiting = (
+        [("not ended", f"{report.waiting:,}", _share(report.waiting, total), "", "", "")] if report.waiting else []
     )
-    waiting = f" &ensp; {report.waiting:,} not ended" if report.waiting else ""
-    return f'<p>{total:,} lines. {when}</p><div class="bar">{bars}</div><p>{counts}{waiting}</p>'
+    table = _table(
+        ("outcome", "lines", "share", "taken", "given back", "stands"),
+        [*rows, *waiting, ("all", f"{total:,}", "", *_row(report.total, total)[2:])],
+    )
+    return f'<p>{total:,} lines{when}</p><div class="bar">{bars}</div>{table}'
 
 
-def _count(report: SwarmReport, state: SagaState) -> str:
-    return f"{report.states.get(state, 0):,} {state.replace('_', ' ')}"
+def _row(sums: Sums, total: int) -> tuple[str, ...]:
+    amounts = (sums.taken, sums.returned, sums.standing)
+    return f"{sums.lines:,}", _share(sums.lines, total), *(money(one) for one in amounts)
+
+
+def _share(lines: int, total: int) -> str:
+    return f"{lines / total:.1%}"
 
 
 def _histogram(seconds: Sequence[float]) -> str:
@@ -136,25 +150,40 @@ def _histogram(seconds: Sequence[float]) -> str:
 
 def _residuals(lines: Iterable[ReportLine]) -> str:
     rows = [
-        (line.number, left.message, f"countermand saga resolve {line.saga} {left.step_no} --retry")
+        (line.number, left.message, Code(f"countermand saga resolve {line.saga} {left.step_no} --retry"))
         for line in lines
         for left in line.residuals
     ]
-    return _table(("line", "what", "mend it with"), rows, code=2)
+    return _table(("line", "what", "mend it with"), rows)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]], *, code: int | None = None) -> str:
+class Code(str):
+    """What is typed, or named, exactly so."""
+
+    __slots__ = ()
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     if not rows:
         return "<p>None.</p>"
-    titles = "".join(f'<th class="n">{one}</th>' if one == "lines" else f"<th>{one}</th>" for one in head)
+    classes = [' class="n"' if title in _NUMBERS else "" for title in head]
+    titles = "".join(f"<th{kind}>{title}</th>" for title, kind in zip(head, classes, strict=True))
     body = "".join(
-        "<tr>" + "".join(_data(value, head[n], as_code=n == code) for n, value in enumerate(row)) + "</tr>"
+        "<tr>"
+        + "".join(f"<td{kind}>{_cell_of(value)}</td>" for value, kind in zip(row, classes, strict=True))
+        + "</tr>"
         for row in rows
     )
-    return f"<table><tr>{titles}</tr>{body}</table>"
+    return f'<div class="wide"><table><tr>{titles}</tr>{body}</table></div>'
 
 
-def _data(value: object, title: str, *, as_code: bool) -> str:
-    text = f"{value:,}" if isinstance(value, int) and title == "lines" else escape(str(value))
-    number = ' class="n"' if title == "lines" else ""
-    return f"<td{number}><code>{text}</code></td>" if as_code else f"<td{number}>{text}</td>"
+def _cell_of(value: object) -> str:
+    match value:
+        case SagaState():
+            return f'<span class="dot" style="background:{_COLOURS[value]}"></span>{value}'.replace("_", " ")
+        case Code():
+            return f"<code>{escape(value)}</code>"
+        case int():
+            return f"{value:,}"
+        case _:
+            return escape(str(value))

@@ -36,7 +36,7 @@ def test_free_text_is_taken_as_it_is_and_a_line_without_id_is_called_by_its_numb
 
 
 @pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"], ids=["plain", "BOM"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["LF", "CRLF"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
 def test_csv_is_read_whatever_the_order_of_its_columns(start: bytes, end: str) -> None:
     rows = ["hostname,quantity,email,plan,Region", "ada.example.dev,,ada@example.com,small,eu-west", ""]
     batch = read(start + end.join(rows).encode(), "orders.csv")
@@ -60,11 +60,19 @@ def test_lines_of_one_id_that_differ_are_all_refused() -> None:
     assert told(batch) == [(1, "id"), (3, "id")]
 
 
+def test_a_line_without_id_is_never_taken_for_the_one_that_bears_its_number_as_id() -> None:
+    batch = read(line(id="2") + line() + line(id="b"))
+    assert [one.id for one in batch.lines] == ["b"]
+    assert told(batch) == [(1, "id"), (2, "id")]
+    assert "no id but its number" in batch.bad[0].reason
+
+
 @pytest.mark.parametrize(
     ("content", "field", "reason"),
     [
         ("{nonsense\n", "line", "not JSON"),
-        ("[1, 2]\n", "line", "a JSON list, not an object"),
+        ("[1, 2]\n", "line", "not a JSON object"),
+        ('{"text": "a"} x\n', "line", "not JSON: Extra data, at character 15"),
         ('{"text": "a", "text": "b"}\n', "line", "named twice"),
         ('{"text": NaN}\n', "line", "NaN is no number"),
         ("[" * 60_000 + "\n", "line", "not JSON"),
@@ -72,7 +80,7 @@ def test_lines_of_one_id_that_differ_are_all_refused() -> None:
         (b'{"text": "caf\xe9"}\n', "line", "not UTF-8: byte 0xe9 at character 14"),
         (line(quantity="two"), "quantity", "valid integer"),
         (line(quantity=True), "quantity", "valid integer"),
-        (line(plan="huge"), "plan", "'small'"),
+        (line(plan="huge"), "plan", "'small', 'medium' or 'large', not \"huge\""),
         (line(email="ada"), "email", "not a valid email"),
         (line(colour="red"), "colour", "no such field"),
         (line(text="and text"), "plan", "beside text"),
@@ -100,6 +108,15 @@ def test_csv_rows_that_do_not_fit_are_told_and_the_others_read() -> None:
     assert {bad.number: bad.field for bad in batch.bad} == {2: "line", 3: "line", 4: "line", 6: "line", 7: "hostname"}
 
 
+def test_a_quote_that_is_never_closed_swallows_no_other_line() -> None:
+    batch = read('id,text\na,"an order\nb,an order\nc,"an ""order""\nd,"an, order"\n', "orders.csv")
+    assert [(one.number, one.id, one.text) for one in batch.lines] == [(3, "b", "an order"), (5, "d", "an, order")]
+    assert [(bad.number, bad.reason) for bad in batch.bad] == [
+        (2, "not CSV: a quote that is not closed on its line"),
+        (4, "not CSV: a quote that is not closed on its line"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "name", "reason"),
     [
@@ -107,7 +124,10 @@ def test_csv_rows_that_do_not_fit_are_told_and_the_others_read() -> None:
         (b"\xef\xbb\xbf \n\n", "orders.csv", "empty"),
         (b"\x7fELF\x00\x01", "orders.jsonl", "binary, or UTF-16"),
         ("id,text\n".encode("utf-16"), "orders.csv", "binary, or UTF-16"),
+        (b"id,text\n", "orders.csv", "empty"),
+        (b'[\n{"text": "a"}\n]\n', "orders.json", "JSON over several lines"),
         (b"id,colour\na,red\n", "orders.csv", "no such field as 'colour'"),
+        (b"id;text\na;an order\n", "orders.csv", "separated by commas"),
         (b"id,text,id\na,b,c\n", "orders.csv", "'id' twice"),
         (b"id,text\n" + b"".join(b"%d,x\n" % n for n in range(MAX_LINES + 1)), "orders.csv", "a batch holds"),
     ],

@@ -13,7 +13,7 @@ from countermand.agents.agent_saga import AgentSaga, TurnResult
 from countermand.agents.batch import Line
 from countermand.agents.pages import ref_to
 from countermand.agents.swarm import Ended, StopAfter, SwarmState, SwarmStatus, saga_id
-from countermand.agents.swarms import NoSuchSwarm, SwarmConflict
+from countermand.agents.swarms import NoSuchSwarm, SwarmConflict, SwarmSilent
 from countermand.saga import SagaState
 from countermand.testing.env import SagaEnv
 from countermand.testing.waiting import until
@@ -32,7 +32,7 @@ def orders(count: int, *, declined: tuple[int, ...] = ()) -> list[Line]:
             number=number,
             id=f"l{number}",
             text=f"a small environment in eu-west for ada@example.com at h{number}.example.dev"
-            + (", card tok_visa_chargeDeclined" if number in declined else ""),
+            + (", card tok_decline" if number in declined else ""),
         )
         for number in range(1, count + 1)
     ]
@@ -60,18 +60,22 @@ class Batch:
         """Wait until so many lines have ended."""
 
         async def ended() -> bool:
-            return (await self.status()).ended >= count
+            try:
+                return (await self.status()).ended >= count
+            except SwarmSilent:
+                return False
 
         await until(ended, deadline=ENOUGH)
 
     async def watched(self) -> tuple[SwarmStatus, list[Ended]]:
         """Watch the swarm to its end."""
         seen: list[Ended] = []
-        status = await self.status()
+        status: SwarmStatus | None = None
         async with aclosing(swarms.watch(self.env.client, self.id)) as news:
             async for now, ended in news:
                 status = now
                 seen.extend(ended)
+        assert status is not None
         return status, seen
 
     async def result(self, place: int, attempt: int = 1) -> TurnResult:

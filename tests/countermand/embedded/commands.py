@@ -83,9 +83,9 @@ class Commands:
     environment: dict[str, str] = field(default_factory=dict[str, str])
     python: str = sys.executable
 
-    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+    async def start(self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL) -> asyncio.subprocess.Process:
         """Start a command that nothing is typed into."""
-        return await self._start("-m", "countermand", *arguments, stdin=asyncio.subprocess.DEVNULL)
+        return await self._start("-m", "countermand", *arguments, stdin=stdin)
 
     @asynccontextmanager
     async def in_terminal(self, *arguments: str) -> AsyncGenerator["Terminal"]:
@@ -114,9 +114,11 @@ class Commands:
             env={**own, "COUNTERMAND_STATE_FOLDER": str(self.folder), **self.environment},
         )
 
-    async def run(self, *arguments: str) -> Ran:
-        process = await self.start(*arguments)
-        out, err = await process.communicate()
+    async def run(self, *arguments: str, piped: str | None = None) -> Ran:
+        """Run a command to its end; what is piped is its standard input."""
+        stdin = asyncio.subprocess.DEVNULL if piped is None else asyncio.subprocess.PIPE
+        process = await self.start(*arguments, stdin=stdin)
+        out, err = await process.communicate(None if piped is None else piped.encode())
         return Ran(process.returncode, out.decode(), err.decode())
 
     @asynccontextmanager
