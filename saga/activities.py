@@ -1,7 +1,7 @@
 """A tool's forward call, undo and probe as Temporal activities."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any, Literal
@@ -78,11 +78,12 @@ def activities_of(tools: Iterable[AnyTool], watcher: Watcher | None = None) -> l
         tools: The tools to serve.
         watcher: Told when a call or an undo begins and ends; must not raise.
     """
+    served = {tool.name: tool for tool in tools}
     made: dict[str, Activity] = {}
-    for tool in tools:
+    for tool in served.values():
         made[tool.name] = _forward(tool, watcher)
         if tool.undo_name:
-            made.setdefault(tool.undo_name, _undo(tool, watcher))
+            made.setdefault(tool.undo_name, _undo(tool.undo_name, served, watcher))
         if tool.probe:
             made[probe_name(tool)] = _probe(tool)
         if tool.price:
@@ -122,11 +123,14 @@ async def _again(tool: AnyTool, call: ToolCall, args: BaseModel) -> BaseModel:
         raise ToolUnavailable(f"refused ({error}), but an earlier attempt may be under way") from error
 
 
-def _undo(tool: AnyTool, watcher: Watcher | None) -> Activity:
-    @activity.defn(name=tool.undo_name)
+def _undo(name: str, served: Mapping[str, AnyTool], watcher: Watcher | None) -> Activity:
+    """The undo of that name, for whichever of its tools a step is of."""
+
+    @activity.defn(name=name)
     async def undo(step: UndoInput) -> Undone:
-        if tool.undo is None:
-            raise ApplicationError(f"tool {tool.name} has no compensation", non_retryable=True)
+        tool = served.get(step.tool)
+        if tool is None or tool.undo is None:
+            raise ApplicationError(f"tool {step.tool} is not served here, or has no compensation", non_retryable=True)
         async with _watched(watcher, step.call), _tool_errors(), heartbeats():
             args = tool.args.model_validate(step.args)
             result = None if step.result is None else tool.result.model_validate(step.result)

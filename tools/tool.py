@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from types import NoneType
-from typing import Literal, TypeVar, get_args, get_origin, get_type_hints, overload
+from typing import Literal, TypeVar, get_args, get_type_hints, overload
 
 from pydantic import BaseModel
 
@@ -38,6 +38,25 @@ def tool(
 ) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]: ...
 
 
+# One compensation for several tools is no reason to infer a tool's arguments from it.
+@overload
+def tool(
+    *,
+    effect: Literal["compensable"],
+    compensate: Compensation[BaseModel, BaseModel],
+    probe: Probe[BaseModel, ResultT],
+    start_to_close: timedelta = ...,
+    max_attempts: int | None = ...,
+    on_failure: OnFailure | None = ...,
+    approval: Approval = ...,
+    parallel: bool = ...,
+    after: tuple[str, ...] = ...,
+    fenced: bool = ...,
+    outside: bool = ...,
+    list_effects: ListEffects | None = ...,
+) -> Callable[[Forward[ArgsT, ResultT]], Tool[ArgsT, ResultT]]: ...
+
+
 @overload
 def tool(
     *,
@@ -60,8 +79,8 @@ def tool(
 def tool(
     *,
     effect: Literal["read", "compensable", "irreversible"],
-    compensate: Compensation[ArgsT, ResultT] | None = None,
-    probe: Probe[ArgsT, ResultT] | None = None,
+    compensate: Callable[..., Awaitable[Undone]] | None = None,
+    probe: Callable[..., Awaitable[Probed[ResultT]]] | None = None,
     start_to_close: timedelta = timedelta(seconds=10),
     max_attempts: int | None = None,
     on_failure: OnFailure | None = None,
@@ -78,7 +97,7 @@ def tool(
     Args:
         effect: ``read``, ``compensable`` or ``irreversible``.
         compensate: ``async (call, args, result | None) -> Undone``; must undo by ``call.step_key`` when the result is
-            None, and be a no-op where the call never happened.
+            None, and be a no-op where the call never happened. One that takes any ``BaseModel`` serves several tools.
         probe: ``async (call, args) -> Probed[Result]``; read-only.
         start_to_close: Longest time of one attempt.
         max_attempts: Attempts of the forward call; the saga's option if None.
@@ -152,7 +171,7 @@ def _signature(name: str, function: Forward[ArgsT, ResultT]) -> tuple[type[ArgsT
     return args, result  # pyright: ignore[reportReturnType] - checked above, and by the decorator's own type
 
 
-def _check_compensation(name: str, compensate: Compensation[ArgsT, ResultT], args: type, result: type) -> None:
+def _check_compensation(name: str, compensate: Callable[..., Awaitable[Undone]], args: type, result: type) -> None:
     """Refuse a compensation whose arguments cannot be made from the call and its result."""
     undo = compensate.__name__
     if not inspect.iscoroutinefunction(compensate):
@@ -166,11 +185,11 @@ def _check_compensation(name: str, compensate: Compensation[ArgsT, ResultT], arg
     call_hint, args_hint, result_hint = (hints.get(parameter) for parameter in given)
     if call_hint is not ToolCall:
         raise ToolDeclarationError(f"tool {name!r}: {undo!r} must take a ToolCall first")
-    if args_hint is not args:
+    if args_hint not in {args, BaseModel}:
         raise ToolDeclarationError(
             f"tool {name!r}: {undo!r} wants {given[1]}: {_show(args_hint)}, but the call was made with {args.__name__}"
         )
-    if set(get_args(result_hint)) != {result, NoneType} or get_origin(result_hint) is None:
+    if set(get_args(result_hint)) not in ({result, NoneType}, {BaseModel, NoneType}):
         raise ToolDeclarationError(
             f"tool {name!r}: {undo!r} wants {given[2]}: {_show(result_hint)}, but of a call whose outcome is unknown "
             f"there is no result: annotate it {result.__name__} | None, and undo by call.step_key when it is None"

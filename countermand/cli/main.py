@@ -98,7 +98,7 @@ for _place, _help in (
         "replay:replay",
         """Record runs as bundles, and check that today's workflow code still replays them.
 
-        Example: countermand replay check tests/replay/*.json
+        Example: countermand replay check tests/replay/bundles/*.json
         """,
     ),
     (

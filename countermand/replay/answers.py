@@ -149,7 +149,8 @@ def _thought(answers: Answers, request: ThinkRequest) -> Thought:
     if recorded is None:
         last = request.delta[-1].text[:200] if request.delta else ""
         raise _failure(
-            "NotRecorded", f"{request.agent.name} was not asked this when it was recorded; the last it read: {last!r}"
+            "NotRecorded",
+            f"agent {request.agent.name} was not asked this when it was recorded; the last it read: {last!r}",
         )
     then, thought = recorded
     renamed = {

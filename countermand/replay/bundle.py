@@ -9,10 +9,13 @@ from typing import Literal
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from temporalio.client import Client, WorkflowHistory
+from temporalio.contrib.pydantic import pydantic_data_converter
 
 from countermand.saga.errors import CountermandError
+from countermand.saga.history import RecordedStep, recorded_steps
 from countermand.saga.names import beside
 from countermand.saga.reading import NoSuchSaga, described, quoted
+from countermand.saga.tool import declared
 from countermand.saga.types import Frozen, JsonObject
 
 FORMAT = 1
@@ -35,6 +38,21 @@ class Run(Frozen):
     def as_history(self) -> WorkflowHistory:
         """The history as the Replayer takes it."""
         return WorkflowHistory.from_json(self.workflow_id, {**self.history})
+
+    async def steps(self) -> list[RecordedStep]:
+        """The saga's ledger as this run tells it.
+
+        Raises:
+            BundleInvalid: A step calls a tool that this process does not know.
+        """
+        steps = await recorded_steps(self.as_history().events, pydantic_data_converter)
+        for step in steps:
+            if step.tool not in declared():
+                raise BundleInvalid(
+                    f"saga {step.call.saga_id}: step {step.no} calls {step.tool}, and there is no such tool here: "
+                    "name the module that declares it in COUNTERMAND_TOOLS"
+                )
+        return steps
 
 
 class Bundle(Frozen):

@@ -37,7 +37,12 @@ async def check(bundle: Bundle, workflows: Sequence[type] = ()) -> list[Parting]
     Args:
         bundle: The recorded saga.
         workflows: One's own workflows, beside those of ``CountermandPlugin``.
+
+    Raises:
+        BundleInvalid: A tool that it calls is not known here.
     """
+    for run in bundle.runs:
+        await run.steps()
     partings = [await _check_run(run, workflows) for run in bundle.runs]
     return [parting for parting in partings if parting is not None]
 

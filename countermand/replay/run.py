@@ -6,18 +6,23 @@ from contextlib import suppress
 from itertools import zip_longest
 
 from pydantic import JsonValue
+from temporalio import activity
 from temporalio.client import WorkflowFailureError
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import Worker
 
 from countermand.replay.answers import Recital, read_answers
 from countermand.replay.bundle import Bundle, BundleInvalid
 from countermand.replay.differences import differences
+from countermand.saga.audit.appending import APPEND
 from countermand.saga.history import RecordedStep, recorded_steps
-from countermand.saga.types import Frozen, JsonObject, SagaReport
+from countermand.saga.tool import declared
+from countermand.saga.types import Effect, Frozen, JsonObject, SagaReport
 from countermand.testing.servers import temporal_local
 from countermand.testing.worlds import WorldUnderTest
 from countermand.tools.client import providers_at
+from countermand.tools.registry import PACKS
 from countermand.tools.world.faults import FaultRequest
 from countermand.tools.world.ledger import LedgerEntry
 from countermand.tools.world.server import serve_world
@@ -44,7 +49,9 @@ class Ran(Frozen):
     differences: tuple[str, ...]
 
 
-async def run(bundle: Bundle, *, faults: Sequence[FaultRequest] = (), workflows: Sequence[type] = ()) -> Ran:
+async def run(
+    bundle: Bundle, *, faults: Sequence[FaultRequest] = (), workflows: Sequence[type] = (), own_tools: bool = False
+) -> Ran:
     """Run a bundle's saga again, on servers of its own, and compare its steps with the recorded ones.
 
     On Temporal's real dev server and not the time-skipping one, which loses a workflow whose activity ends as it is
@@ -54,9 +61,11 @@ async def run(bundle: Bundle, *, faults: Sequence[FaultRequest] = (), workflows:
         bundle: The recorded saga.
         faults: What goes wrong in the fresh world, beside what went wrong then.
         workflows: One's own workflows.
+        own_tools: Whether tools of one's own may act once more, on the system that they are set to.
 
     Raises:
-        BundleInvalid: Its workflow was terminated or timed out, so it has no end of its own.
+        BundleInvalid: Its workflow was terminated or timed out, so it has no end of its own; or its tools are not
+            known here, or may not act.
     """
     first = bundle.runs[0]
     events = first.history["events"]
@@ -64,6 +73,8 @@ async def run(bundle: Bundle, *, faults: Sequence[FaultRequest] = (), workflows:
     if isinstance(last, dict) and any(name in last for name in _CLOSED_BY_OTHERS):
         raise BundleInvalid(f"saga {bundle.saga_id} was ended from outside: it can be checked, but not run again")
     history = first.as_history()
+    then = await first.steps()
+    _check_tools(then, own_tools=own_tools)
     given = history.events[0].workflow_execution_started_event_attributes.input.payloads
     args: list[JsonValue] = await pydantic_data_converter.decode(given)
     queue = f"replay-{uuid.uuid4().hex[:12]}"
@@ -72,7 +83,9 @@ async def run(bundle: Bundle, *, faults: Sequence[FaultRequest] = (), workflows:
         for fault in faults:
             await world.fault(**fault.model_dump(mode="json"))
         recital = Recital(await read_answers(history))
-        async with Worker(client, task_queue=queue, workflows=workflows, interceptors=[recital]):
+        async with Worker(
+            client, task_queue=queue, workflows=workflows, activities=[_keep_no_record], interceptors=[recital]
+        ):
             saga = await client.start_workflow(first.workflow_type, args=args, id=bundle.saga_id, task_queue=queue)
             with suppress(WorkflowFailureError):
                 # A workflow may let its rollback pass: its report tells it all the same.
@@ -80,8 +93,25 @@ async def run(bundle: Bundle, *, faults: Sequence[FaultRequest] = (), workflows:
             report: SagaReport = await saga.query("status", result_type=SagaReport)
         now = await recorded_steps((await saga.fetch_history()).events, pydantic_data_converter)
         ledger = [_line(entry, bundle.saga_id) for entry in await world.ledger()]
-    then = await recorded_steps(history.events, pydantic_data_converter)
     return Ran(saga=report, ledger=tuple(ledger), differences=tuple(_compared(then, now)))
+
+
+def _check_tools(steps: Sequence[RecordedStep], *, own_tools: bool) -> None:
+    """Refuse to act on what is no fresh world."""
+    for step in steps:
+        tool = declared()[step.tool]
+        ours = tool.forward.__module__ in {f"countermand.tools.{pack}" for pack in PACKS}
+        if not (ours or own_tools or tool.effect is Effect.READ):
+            raise BundleInvalid(
+                f"step {step.no} calls {step.tool}, a tool of your own: it would act once more on the system that it "
+                "is set to. Set it to one for tests, and say --own-tools"
+            )
+
+
+@activity.defn(name=APPEND)
+async def _keep_no_record(_entries: JsonObject) -> None:
+    """What is run again is no new decision: the audit log has the one that was."""
+    raise ApplicationError("not kept", non_retryable=True, category=ApplicationErrorCategory.BENIGN)
 
 
 def _line(entry: LedgerEntry, saga_id: str) -> LedgerLine:

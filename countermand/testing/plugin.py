@@ -17,6 +17,7 @@ from temporalio.testing import WorkflowEnvironment
 from countermand.agents.cassette import cassette_at
 from countermand.agents.models import ALLOWED
 from countermand.agents.scripted import ScriptStep
+from countermand.settings import Settings
 from countermand.testing import servers
 from countermand.testing.env import SagaEnv, replay_all
 from countermand.testing.worlds import WorldUnderTest
@@ -39,7 +40,7 @@ def _no_model_requests() -> Generator[None]:
 @pytest.fixture(scope="session")
 async def temporal_local() -> AsyncGenerator[Client]:
     """A client of Temporal's real dev server, in memory."""
-    load_tools()
+    load_tools(Settings().tools)
     async with servers.temporal_local() as client:
         yield client
 
@@ -47,7 +48,7 @@ async def temporal_local() -> AsyncGenerator[Client]:
 @pytest.fixture(scope="session")
 async def temporal_skipping() -> AsyncGenerator[WorkflowEnvironment]:
     """The time-skipping server: timers cost nothing. It knows no search attributes and lists no workflows."""
-    load_tools()
+    load_tools(Settings().tools)
     async with servers.temporal_skipping() as env:
         yield env
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from enum import StrEnum
@@ -14,7 +14,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from typing_extensions import override
 
 from countermand.agents.agent_saga import AgentSaga
-from countermand.agents.team import ORDER_TEAM
+from countermand.agents.team import ORDER_TEAM, Team
 from countermand.agents.turn import TurnInput
 from countermand.saga import Plan, PlannedSaga, SagaReport, SagaState
 from countermand.saga.activities import UNAVAILABLE, StepInput, probe_name
@@ -24,6 +24,7 @@ from countermand.saga.types import Effect, Frozen, Outcome
 from countermand.testing.env import SagaEnv
 
 Stage = Callable[[], Awaitable[None]]
+Snapshot = Callable[[], Awaitable[Mapping[str, object]]]
 
 
 class Moment(StrEnum):
@@ -44,7 +45,13 @@ class FaultPoint(Frozen):
 
 
 async def prove_rollback(
-    env: SagaEnv, what: Plan | str, *, model: str = "stub", stage: Stage | None = None
+    env: SagaEnv,
+    what: Plan | str,
+    *,
+    model: str = "stub",
+    team: Team = ORDER_TEAM,
+    stage: Stage | None = None,
+    snapshot: Snapshot | None = None,
 ) -> list[FaultPoint]:
     """Run a plan, or an order in plain words, once for each fault point; the world must be the same as before.
 
@@ -52,7 +59,10 @@ async def prove_rollback(
         env: Servers; its world is emptied before each run.
         what: A plan; or the customer's words, confirmed in advance.
         model: Who takes the words.
+        team: Whose agents they are said to.
         stage: Called with the empty world before each run, to set what must be there.
+        snapshot: What stands now in a downstream of one's own, by names that a report can use (a row's, say). The
+            world's if None.
 
     Returns:
         The points at which it was broken, in their order.
@@ -60,7 +70,8 @@ async def prove_rollback(
     Raises:
         AssertionError: Something was left standing, or it does not commit where nothing is in its way.
     """
-    trial = _Trial(env, what, model, stage)
+    given = what if isinstance(what, Plan) else TurnInput(text=what, model=model, team=team, confirmed=True)
+    trial = _Trial(env, given, stage, snapshot or env.world.snapshot)
     whole, _, _ = await trial.run(None)
     if whole.state is not SagaState.COMMITTED:
         cause = whole.cause.message if whole.cause else ""
@@ -71,8 +82,7 @@ async def prove_rollback(
         report, before, after = await trial.run(point)
         if report.state is not SagaState.COMPENSATED or before != after:
             leaks.append(
-                f"step {point.step_no} ({point.tool}), {point.moment}: it is {report.state}; "
-                f"the world before: {before!r}; after: {after!r}"
+                f"step {point.step_no} ({point.tool}), {point.moment}: it is {report.state}; {_changed(before, after)}"
             )
     if leaks:
         raise AssertionError("the rollback leaks:\n" + "\n".join(leaks))
@@ -93,33 +103,37 @@ def _points(whole: SagaReport) -> list[FaultPoint]:
     return found
 
 
+def _changed(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return "; ".join(f"{name} was {before.get(name)!r}, is {after.get(name)!r}" for name in names)
+
+
 class _Trial:
     """Runs the same thing again and again, each time with another fault."""
 
-    def __init__(self, env: SagaEnv, what: Plan | str, model: str, stage: Stage | None) -> None:
-        self._env, self._what, self._model, self._stage = env, what, model, stage
+    def __init__(self, env: SagaEnv, given: Plan | TurnInput, stage: Stage | None, snapshot: Snapshot) -> None:
+        self._env, self._given, self._stage, self._snapshot = env, given, stage, snapshot
 
-    async def run(self, point: FaultPoint | None) -> tuple[SagaReport, object, object]:
+    async def run(self, point: FaultPoint | None) -> tuple[SagaReport, Mapping[str, object], Mapping[str, object]]:
         """The saga's report, and the world before and after."""
         await self._env.world.reset()
         if self._stage is not None:
             await self._stage()
-        before = await self._env.world.snapshot()
+        before = await self._snapshot()
         queue = f"prove-{uuid.uuid4().hex[:12]}"
         breaks = _Breaks(point)
         async with _mortal_worker(self._env.client, queue, breaks):
             saga = await self._start(queue)
             await saga.result()
             report = await saga.query("status", result_type=SagaReport)
-        return report, before, await self._env.world.snapshot()
+        return report, before, await self._snapshot()
 
     async def _start(self, queue: str) -> WorkflowHandle[object, object]:
-        saga_id, client, options = self._env.new_id("prove"), self._env.client, self._env.options
-        if isinstance(self._what, Plan):
-            plan = self._what.model_copy(update={"options": options})
-            return await client.start_workflow(PlannedSaga.__name__, plan, id=saga_id, task_queue=queue)
-        turn = TurnInput(text=self._what, model=self._model, team=ORDER_TEAM, confirmed=True, options=options)
-        return await client.start_workflow(AgentSaga.__name__, turn, id=saga_id, task_queue=queue)
+        workflow = PlannedSaga if isinstance(self._given, Plan) else AgentSaga
+        given = self._given.model_copy(update={"options": self._env.options})
+        return await self._env.client.start_workflow(
+            workflow.__name__, given, id=self._env.new_id("prove"), task_queue=queue
+        )
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ async def temporal_local(plugin: CountermandPlugin | None = None) -> AsyncGenera
         dev_server_existing_path=_program("temporal"),
         # Its banner would go to our standard output, where only results belong.
         dev_server_extra_args=[*PROMPT, "--output", "none"],
+        dev_server_log_level="error",
         search_attributes=[SAGA_STATE],
         plugins=[plugin or CountermandPlugin()],
     ) as env:

@@ -85,7 +85,7 @@ class WorldUnderTest:
         """Every effect that ever happened, as the tool contract reads it."""
         return [Happened(entry.key, entry.direction) for entry in await self.ledger()]
 
-    async def snapshot(self) -> object:
+    async def snapshot(self) -> dict[str, object]:
         """What stands and what there is, as the tool contract compares it.
 
         Money counts once it is taken: a capture uses up its hold, and no refund brings that back.

@@ -1,15 +1,20 @@
 """Bundles run again, offline: the recorded answers, a fresh world, and what if something else goes wrong."""
 
 import asyncio
+import dataclasses
 import json
 import os
 import sys
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from countermand.replay.bundle import BundleInvalid, load
+from countermand.replay.bundle import Bundle, BundleInvalid, load
+from countermand.replay.check import check
 from countermand.replay.run import Ran, run
-from countermand.saga import CauseKind, SagaState
+from countermand.saga import CauseKind, SagaState, ToolCall
+from countermand.saga.tool import declare
+from countermand.tools.inventory import Reservation, ReserveStock, reserve_stock
 from countermand.tools.registry import load_tools
 from countermand.tools.world.faults import FaultRequest
 from tests.replay.make_bundles import FOLDER
@@ -80,11 +85,57 @@ async def test_the_command_tells_the_state_by_its_exit_code_and_prints_nothing_b
     assert json.loads(out)["saga"]["state"] == "compensated"
 
 
-async def test_an_unknown_operation_is_refused_in_one_line() -> None:
-    code, out, complaint = await command("run", str(FOLDER / "revoked.json"), "--fault", "payments.steal")
+async def test_people_read_what_happened_and_nothing_else() -> None:
+    code, out, err = await command("run", str(FOLDER / "committed.json"))
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[:3] == [
+        "golden-committed: committed",
+        "  inventory.reserve (step 2)",
+        "  payments.authorize (step 3) 67.00 USD",
+    ]
+    assert out.splitlines()[-1] == "The steps are the recorded ones."
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [
+        ("payments.steal", "there is no operation 'payments.steal'"),
+        ("payments.capture:explode", "'explode' is none of http_NNN"),
+    ],
+)
+async def test_a_fault_that_there_is_not_is_refused_in_one_line(fault: str, problem: str) -> None:
+    code, out, complaint = await command("run", str(FOLDER / "revoked.json"), "--fault", fault)
 
     assert (code, out) == (2, "")
-    assert complaint.startswith("error: --fault: there is no operation 'payments.steal'")
+    assert complaint.startswith(f"error: --fault: {problem}")
+    assert complaint.count("\n") == 1
+
+
+def calling(tool: str) -> Bundle:
+    """A bundle whose saga calls another tool than ours to reserve stock."""
+    text = (FOLDER / "revoked.json").read_text()
+    return Bundle.model_validate_json(text.replace('{"name":"reserve_stock"}', f'{{"name":"{tool}"}}'))
+
+
+async def test_a_tool_of_ones_own_does_not_act_on_its_system_unasked() -> None:
+    load_tools()
+
+    async def reserve(call: ToolCall, args: ReserveStock) -> Reservation:
+        return await reserve_stock.forward(call, args)
+
+    declare(dataclasses.replace(reserve_stock, name="reserve_in_our_store", forward=reserve))
+
+    with pytest.raises(BundleInvalid, match=r"step 2 calls reserve_in_our_store, a tool of your own: .* --own-tools"):
+        await run(calling("reserve_in_our_store"))
+
+
+@pytest.mark.parametrize("use", [run, check])
+async def test_a_tool_that_is_not_known_here_is_named(use: Callable[[Bundle], Awaitable[object]]) -> None:
+    load_tools()
+
+    with pytest.raises(BundleInvalid, match="step 2 calls reserve_elsewhere, and there is no such tool here"):
+        await use(calling("reserve_elsewhere"))
 
 
 async def command(*arguments: str) -> tuple[int, str, str]:

@@ -9,7 +9,7 @@ from countermand.saga.tool import declare
 from countermand.saga.types import ToolCall, Undone
 from countermand.testing.env import SagaEnv
 from countermand.testing.prove import Moment, prove_rollback
-from countermand.tools.inventory import ReserveStock, reserve_stock
+from countermand.tools.inventory import Reservation, ReserveStock, reserve_stock
 
 QUOTE = PlannedStep(
     tool="quote_order",
@@ -22,8 +22,17 @@ async def _forget(call: ToolCall, args: ReserveStock, result: object) -> Undone:
     return Undone(effective=True, detail=f"{call.key}: {args.quote_id} {result}")
 
 
+async def _reserve(call: ToolCall, args: ReserveStock) -> Reservation:
+    return await reserve_stock.forward(call, args)
+
+
 LEAKY = dataclasses.replace(
-    reserve_stock, name="leaky_reserve", undo=_forget, undo_name="leaky_release", list_effects=None
+    reserve_stock,
+    name="leaky_reserve",
+    forward=_reserve,
+    undo=_forget,
+    undo_name="leaky_release",
+    list_effects=None,
 )
 declare(LEAKY)
 
@@ -55,3 +64,17 @@ async def test_what_does_not_commit_by_itself_proves_nothing(saga_env: SagaEnv) 
 
     with pytest.raises(AssertionError, match="nothing was in its way, and it is compensated"):
         await prove_rollback(saga_env, Plan(steps=(QUOTE, pay)))
+
+
+async def test_what_a_downstream_of_ones_own_is_left_with_is_told_by_name(saga_env: SagaEnv) -> None:
+    plan = Plan(steps=(QUOTE, PlannedStep(tool="reserve_stock", results=FROM_QUOTE)))
+    looked: list[str] = []
+
+    async def look() -> dict[str, object]:
+        looked.append("once")
+        return {"shelf A": "books", "shelf B": len(looked)}
+
+    with pytest.raises(AssertionError) as leaks:
+        await prove_rollback(saga_env, plan, snapshot=look)
+
+    assert str(leaks.value).splitlines()[1].endswith("it is compensated; shelf B was 3, is 4")
