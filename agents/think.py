@@ -80,7 +80,7 @@ class Thinker:
         async with heartbeats():
             ref = request.context
             base: list[AnyMessage] = await self._contexts.read(ref) if ref else []
-            model = _model(request.model).bind_tools(_schemas(request.agent, request.transfers))
+            model = _model(request.model).bind_tools(schemas(request.agent, request.transfers))
             instructions = request.agent.instructions + (f"\n{CONFIRMED}\n" if request.confirmed else "")
             prompt: list[AnyMessage] = [SystemMessage(instructions), *base, *request.delta]
             answer = await self._ask(model, prompt, ref)
@@ -126,7 +126,7 @@ def _model(name: str) -> BaseChatModel:
     return resolve_model(name)
 
 
-def _schemas(agent: Agent, transfers: dict[str, str]) -> list[JsonObject]:
+def schemas(agent: Agent, transfers: dict[str, str]) -> list[JsonObject]:
     """What the model sees of its tools, in the form that all of langchain's providers take."""
     tools = {name: (tool.description, tool.args) for name, tool in declared().items() if name in agent.tools}
     tools |= {name: (args.__doc__ or name, args) for name, args in BUILTINS.items()}

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessageChunk, HumanMessage
 
 from countermand.agents.models import ALLOWED, resolve_model
 from countermand.agents.team import ORDER_TEAM
-from countermand.agents.think import _schemas
+from countermand.agents.think import schemas
 from countermand.saga import CauseKind, SagaState
 from countermand.testing.env import SagaEnv
 from countermand.testing.providers import Provider, serve_provider
@@ -50,7 +50,7 @@ async def test_a_providers_model_places_an_order_and_its_tokens_are_counted(
 
 @pytest.mark.parametrize("kind", PATHS)
 async def test_a_providers_answer_is_streamed_with_its_calls(provider: Provider, kind: str) -> None:
-    model = resolve_model(model_at(kind, provider)).bind_tools(_schemas(ORDER_TEAM.entry, {}))
+    model = resolve_model(model_at(kind, provider)).bind_tools(schemas(ORDER_TEAM.entry, {}))
     whole: AIMessageChunk | None = None
     async for chunk in model.astream([HumanMessage(TEXT)]):
         assert isinstance(chunk, AIMessageChunk)

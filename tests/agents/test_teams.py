@@ -9,6 +9,7 @@ from countermand.agents.agent_saga import TurnResult
 from countermand.agents.team import FOUR_AGENTS, ORDER_TEAM, Team
 from countermand.saga import SagaState
 from countermand.saga.approvals import decide_approval
+from countermand.saga.types import JsonObject
 from countermand.testing.env import SagaEnv
 from tests.agents.asking import asked
 from tests.agents.orders import BYE, CHARGE, KINDS, QUOTE, TEXT, calls
@@ -82,7 +83,7 @@ async def test_models_that_blunder_place_exactly_one_order(saga_env: SagaEnv, pe
 
 
 async def test_text_that_others_wrote_gives_no_orders(saga_env: SagaEnv) -> None:
-    record = {"name": "evil.example.dev", "type": "TXT", "values": [INJECTED]}
+    record: JsonObject = {"name": "evil.example.dev", "type": "TXT", "values": [INJECTED]}
     await saga_env.world.seed(records=[record])
     talk = saga_env.chat(model="stub:gullible")
     await talk.say(TEXT, confirmed=True)

@@ -8,6 +8,7 @@ from langchain_core.messages import ToolMessage
 from countermand.agents.agent_saga import TurnResult
 from countermand.agents.scripted import RawCall, ScriptStep
 from countermand.saga import CauseKind, SagaState
+from countermand.saga.types import JsonObject
 from countermand.testing.env import SagaEnv
 from tests.agents.orders import BYE, CLUSTER, COMMIT, ORDER, QUOTE, QUOTED, RESERVE, calls
 
@@ -95,7 +96,8 @@ async def test_an_empty_and_a_huge_answer_end_the_turn_without_effect(
 
 
 async def test_two_intended_identical_calls_stay_two(saga_env: SagaEnv, script: Script) -> None:
-    balancer = ("create_load_balancer", {"cluster_id": "{{provision_cluster.cluster_id}}"})
+    which: JsonObject = {"cluster_id": "{{provision_cluster.cluster_id}}"}
+    balancer = ("create_load_balancer", which)
     model = script(QUOTE, RESERVE, CLUSTER, calls(balancer, balancer), COMMIT, BYE)
     result = await (await saga_env.start_turn("An order", model=model)).result()
 
