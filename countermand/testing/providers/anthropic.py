@@ -17,6 +17,8 @@ from countermand.testing.providers.protocol import (
     pieces,
 )
 
+_USAGE = {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS}
+
 
 class _Block(BaseModel):
     """A content block of any kind."""
@@ -74,7 +76,7 @@ def _events(request: Request, answer: AIMessage) -> Iterator[str]:
             yield _event("content_block_delta", index=index, delta=delta)
         yield _event("content_block_stop", index=index)
     ended = {"stop_reason": _stop_reason(answer), "stop_sequence": None}
-    yield _event("message_delta", delta=ended, usage={"output_tokens": OUTPUT_TOKENS})
+    yield _event("message_delta", delta=ended, usage=_USAGE)
     yield _event("message_stop")
 
 
@@ -100,7 +102,7 @@ def _envelope(request: Request) -> Body:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS},
+        "usage": _USAGE,
     }
 
 
