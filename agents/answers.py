@@ -16,6 +16,9 @@ MAX_TEXT = 20_000
 MAX_NAME = 128
 """Characters of a tool's name that are kept."""
 
+MAX_CALLS_KEPT = 128
+"""Calls of one message that are kept; the guard runs none of so many, and each is answered."""
+
 
 class Thought(Frozen):
     """The model's answer, the digest of all that it read, and what it used.
@@ -40,7 +43,7 @@ def normalised(answer: AIMessage, *, prompt: str, turn_length: int, price: Price
     """
     malformed: dict[str, str] = {}
     calls: list[ModelCall] = []
-    for number, (name, args, call_id, error) in enumerate(_given(answer), start=1):
+    for number, (name, args, call_id, error) in enumerate(_given(answer)[:MAX_CALLS_KEPT], start=1):
         unique = call_id if call_id and call_id not in {call["id"] for call in calls} else f"c{turn_length}-{number}"
         too_long = len(json.dumps(args)) > MAX_TEXT
         calls.append(ModelCall(name=name[:MAX_NAME], args={} if too_long else args, id=unique, type="tool_call"))

@@ -65,6 +65,7 @@ class ScriptCall(Frozen):
 
     tool: str
     args: JsonObject = Field(default_factory=dict)
+    id: str | None = Field(default=None, description="Its own if None.")
 
 
 class RawCall(Frozen):
@@ -151,7 +152,10 @@ class ScriptedModel(BaseChatModel):
         self._check(place, step.expect, messages)
         calls = [
             ModelCall(
-                name=call.tool, args=_filled_object(place, call.args, messages), id=f"script-{no}-{n}", type="tool_call"
+                name=call.tool,
+                args=_filled_object(place, call.args, messages),
+                id=call.id or f"script-{no}-{n}",
+                type="tool_call",
             )
             for n, call in enumerate(step.calls, start=1)
         ]

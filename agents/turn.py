@@ -23,7 +23,7 @@ from countermand.saga.types import ID_PATTERN, Effect, Frozen
 
 MAX_THOUGHTS = 40
 MAX_REFUSALS = 6
-"""How often a turn may think, how many refusals it may collect."""
+"""How often a turn may think, and how many messages it may make with calls that are refused."""
 
 
 class TurnInput(Frozen):
@@ -132,7 +132,8 @@ class Turn:
             SagaFailed: The saga can only be rolled back now.
         """
         agent = self.request.team.agent(name)
-        planned = [await self._plan(agent, call, place) for place, call in enumerate(message.tool_calls)]
+        calls = message.tool_calls
+        planned = [await self._plan(agent, call, beside=len(calls)) for call in calls]
         answers: list[ToolMessage] = []
         for group in _groups(planned):
             if self.saga.state is SagaState.COMMITTED:
@@ -144,14 +145,15 @@ class Turn:
             else:
                 answers += await self._run_group(agent, group)
                 name = next((_transferred(one, name) for one in group), name)
-        self.refusals += sum(one.status == "error" for one in answers)
+        # Once a message: a model is told what is wrong with it, and may mend it, however many calls it holds.
+        self.refusals += any(one.status == "error" for one in answers)
         if self.refusals >= MAX_REFUSALS:
-            raise _failed(CauseKind.LIMIT, f"the turn was stopped after {self.refusals} refused calls")
+            raise _failed(CauseKind.LIMIT, f"the turn was stopped after {self.refusals} messages with refused calls")
         return answers, name
 
-    async def _plan(self, agent: Agent, call: ModelCall, place: int) -> Planned:
+    async def _plan(self, agent: Agent, call: ModelCall, *, beside: int) -> Planned:
         """Judge a call; number it if it is a step."""
-        judged = await self.guard.judge(agent, call, place=place, malformed=self.malformed.get(call["id"] or ""))
+        judged = await self.guard.judge(agent, call, beside=beside, malformed=self.malformed.get(call["id"] or ""))
         if judged.verdict.verdict == "refused" or judged.tool is None or judged.args is None:
             return Planned(call, judged)
         if self.request.dry_run and judged.tool.effect is not Effect.READ:

@@ -43,6 +43,11 @@ class Usage(Frozen):
     output_tokens: int = 0
     cost: Cost | None = None
 
+    def __str__(self) -> str:
+        tokens = f", {self.input_tokens:,} tokens in, {self.output_tokens:,} out" if self.input_tokens else ""
+        cost = f", {self.cost}" if self.cost else ""
+        return f"{self.requests} requests{tokens}{cost}"
+
     def plus(self, more: Self) -> Self:
         """Both together."""
         cost = more.cost

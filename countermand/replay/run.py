@@ -1,12 +1,11 @@
 """A recorded saga once more, offline: the recorded answers of the model, today's code, a fresh world."""
 
-import uuid
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from itertools import zip_longest
 
 from pydantic import JsonValue
-from temporalio.client import WorkflowFailureError
+from temporalio.client import WorkflowFailureError, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
@@ -66,13 +65,16 @@ async def run(bundle: Bundle, *, faults: Sequence[FaultRequest] = (), workflows:
     history = first.as_history()
     given = history.events[0].workflow_execution_started_event_attributes.input.payloads
     args: list[JsonValue] = await pydantic_data_converter.decode(given)
-    queue = f"replay-{uuid.uuid4().hex[:12]}"
+    queue, others = _queues(history)
     async with temporal_local() as client, serve_world() as served, providers_at(served.url):
         world = WorldUnderTest(served.url)
         for fault in faults:
             await world.fault(**fault.model_dump(mode="json"))
         recital = Recital(await read_answers(history))
-        async with Worker(client, task_queue=queue, workflows=workflows, interceptors=[recital]):
+        async with AsyncExitStack() as stack:
+            for name in (queue, *others):
+                worker = Worker(client, task_queue=name, workflows=workflows, interceptors=[recital])
+                await stack.enter_async_context(worker)
             saga = await client.start_workflow(first.workflow_type, args=args, id=bundle.saga_id, task_queue=queue)
             with suppress(WorkflowFailureError):
                 # A workflow may let its rollback pass: its report tells it all the same.
@@ -82,6 +84,14 @@ async def run(bundle: Bundle, *, faults: Sequence[FaultRequest] = (), workflows:
         ledger = [_line(entry, bundle.saga_id) for entry in await world.ledger()]
     then = await recorded_steps(history.events, pydantic_data_converter)
     return Ran(saga=report, ledger=tuple(ledger), differences=tuple(_compared(then, now)))
+
+
+def _queues(history: WorkflowHistory) -> tuple[str, set[str]]:
+    """The task queues of the workflow and, beside it, of its activities; the server is ours alone."""
+    own = history.events[0].workflow_execution_started_event_attributes.task_queue.name
+    scheduled = [one for one in history.events if one.HasField("activity_task_scheduled_event_attributes")]
+    named = {one.activity_task_scheduled_event_attributes.task_queue.name for one in scheduled}
+    return own, named - {own}
 
 
 def _line(entry: LedgerEntry, saga_id: str) -> LedgerLine:
