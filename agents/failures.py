@@ -16,8 +16,6 @@ _PASSING = {408, 409, 425, 429}
 
 def as_failure(error: Exception) -> ApplicationError:
     """The failure that Temporal is told of; it retries, unless that would change nothing."""
-    if isinstance(error, ApplicationError):
-        return error
     status = _status(error)
     refused = 400 <= status < 500 and status not in _PASSING  # noqa: PLR2004 - the range of client errors
     return ApplicationError(

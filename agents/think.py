@@ -7,10 +7,11 @@ from typing import Annotated
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, SystemMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import Field
 from temporalio import activity, workflow
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import ApplicationError
 
 from countermand.agents.answers import Thought, normalised
 from countermand.agents.builtin import BUILTINS, Transfer
@@ -19,6 +20,7 @@ from countermand.agents.failures import as_failure
 from countermand.agents.feed import TEXT
 from countermand.agents.messages import as_json
 from countermand.agents.models import resolve_model
+from countermand.agents.offline import AGENT
 from countermand.agents.team import CONFIRMED, Agent
 from countermand.agents.usage import PRICES, Prices
 from countermand.cache.feed import Feed
@@ -76,7 +78,11 @@ class Thinker:
                 # A provider's client takes seconds to load, and heartbeats must go on.
                 known = await asyncio.to_thread(_model, request.model)
                 model = known.bind_tools(schemas(request.agent, request.transfers))
-                answer = await self._ask(model, prompt, ref)
+                asked_by = RunnableConfig(metadata={AGENT: request.agent.name})
+                answer = await self._ask(model.with_config(asked_by), prompt, ref)
+            except ApplicationError:
+                # A model of ours says itself what Temporal shall do.
+                raise
             except Exception as error:
                 raise as_failure(error) from error
             thought = normalised(

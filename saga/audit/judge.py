@@ -12,6 +12,7 @@ from countermand.saga.audit.errors import AuditError
 from countermand.saga.audit.findings import Finding, FindingKind
 from countermand.saga.audit.keys import Keyring
 from countermand.saga.audit.reader import Leaf, StoredReceipt
+from countermand.saga.types import Outcome
 
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
@@ -129,14 +130,14 @@ def _differences(signed: Sequence[str], records: Sequence[tuple[int, str]]) -> I
 
 
 def _ran_unapproved(entries: Sequence[Entry]) -> set[int]:
-    """Steps that came to an outcome before anybody had approved them; whether they had to be, their verdicts say."""
+    """Steps that ran before anybody had approved them; whether they had to be, their verdicts say."""
     approved: set[int] = set()
     ran: set[int] = set()
     for entry in entries:
         if isinstance(entry, ApprovalEntry):
             (approved.add if entry.granted else approved.discard)(entry.step_no)
-        elif isinstance(entry, OutcomeEntry) and entry.step_no not in approved:
-            ran.add(entry.step_no)
+        elif isinstance(entry, OutcomeEntry) and entry.outcome is not Outcome.REFUSED:
+            ran |= {entry.step_no} - approved
     return ran
 
 

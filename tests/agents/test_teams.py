@@ -6,6 +6,7 @@ import pytest
 from langchain_core.messages import ToolMessage
 
 from countermand.agents.agent_saga import TurnResult
+from countermand.agents.scripted import Expect, ScriptCall, ScriptStep
 from countermand.agents.team import FOUR_AGENTS, ORDER_TEAM, Team
 from countermand.saga import SagaState
 from countermand.saga.approvals import decide_approval
@@ -55,6 +56,14 @@ async def test_when_infrastructure_fails_billings_charge_is_undone(saga_env: Sag
     assert result.saga.state is SagaState.COMPENSATED
     assert "payments.void" in await saga_env.world.done()
     assert await saga_env.world.standing() == []
+
+
+async def test_a_script_is_told_which_agent_asks(saga_env: SagaEnv, script: Callable[..., str]) -> None:
+    concierge = ScriptStep(expect=Expect(agent="concierge"), calls=(ScriptCall(tool="transfer_to_billing"),))
+    billing = ScriptStep(expect=Expect(agent="billing"), say="Nothing to charge.")
+    result = await (await saga_env.start_turn(TEXT, model=script(concierge, billing), team=FOUR_AGENTS)).result()
+
+    assert result.text == "Nothing to charge."
 
 
 async def test_calls_behind_a_handover_are_not_run(saga_env: SagaEnv, script: Callable[..., str]) -> None:

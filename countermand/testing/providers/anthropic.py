@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from pydantic import BaseModel, JsonValue
 
+from countermand.agents.messages import pieces
 from countermand.saga.types import JsonObject
 from countermand.testing.providers.protocol import (
     INPUT_TOKENS,
@@ -14,7 +15,6 @@ from countermand.testing.providers.protocol import (
     Protocol,
     Request,
     calls_of,
-    pieces,
 )
 
 _USAGE = {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS}

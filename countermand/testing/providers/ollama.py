@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage, convert_to_messages
 from pydantic import BaseModel
 
+from countermand.agents.messages import pieces
 from countermand.saga.types import JsonObject
 from countermand.testing.providers.protocol import (
     INPUT_TOKENS,
@@ -15,7 +16,6 @@ from countermand.testing.providers.protocol import (
     Protocol,
     Request,
     calls_of,
-    pieces,
 )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from langchain_core.messages import AIMessage, BaseMessage, convert_to_messages
 
+from countermand.agents.messages import pieces
 from countermand.testing.providers.protocol import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
@@ -12,7 +13,6 @@ from countermand.testing.providers.protocol import (
     Protocol,
     Request,
     calls_of,
-    pieces,
 )
 
 _USAGE = {

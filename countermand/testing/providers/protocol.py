@@ -1,7 +1,6 @@
 """What the providers' protocols have in common, as the local server sees it."""
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -55,11 +54,6 @@ class Call:
     id: str
     name: str
     args: str
-
-
-def pieces(text: str) -> list[str]:
-    """A text as it is streamed, word by word."""
-    return re.findall(r"\s*\S+\s*", text)
 
 
 def calls_of(answer: AIMessage) -> list[Call]:
