@@ -75,7 +75,7 @@ class Admission:
             if admitted.asks:
                 await self._approved(admitted)
             if admitted.place is not None:
-                await self._counted(agent, call, admitted.place)
+                await self._counted(agent, call, admitted, admitted.place)
         except ToolRefused as error:
             admitted.step.refuse(str(error))
             raise
@@ -115,12 +115,12 @@ class Admission:
             why = f": {answered.reason}" if answered.reason else ""
             raise ToolRefused(f"not run: the approval {_WAS[answered.answer]}{why}")
 
-    async def _counted(self, agent: Agent, call: ModelCall, place: Step) -> None:
+    async def _counted(self, agent: Agent, call: ModelCall, admitted: Admitted, place: Step) -> None:
         if place.task is None:
             self.saga.launch(place)
         try:
             await self.saga.finish(place)
         except ToolRefused as error:
             reason = f"not run: {str(error).removeprefix('reserve_limit: ')}"
-            self.guard.record(agent, call, "refused", "limit.day", reason)
+            self.guard.refuse(agent, call, admitted.step, "limit.day", reason)
             raise ToolRefused(reason) from error

@@ -9,7 +9,8 @@ from countermand.agents.dry_run import PlanLine
 from countermand.agents.graph import GRAPH
 from countermand.agents.guard import Spent, Verdict
 from countermand.agents.messages import refusal, unanswered
-from countermand.agents.turn import MAX_THOUGHTS, Turn, TurnInput, Usage
+from countermand.agents.turn import MAX_THOUGHTS, Turn, TurnInput
+from countermand.agents.usage import Usage
 from countermand.saga import SagaReport, SagaRolledBack, SagaState, transaction
 from countermand.saga.types import Frozen
 

@@ -4,7 +4,6 @@ A line is one exchange. What is left out of it never reaches the file: keys, hea
 """
 
 import json
-from collections.abc import Sequence
 from difflib import unified_diff
 from enum import StrEnum
 from functools import cache
@@ -12,17 +11,17 @@ from pathlib import Path
 from typing import Any, Self, cast
 from urllib.parse import parse_qsl
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, JsonValue, ValidationError
 from temporalio.exceptions import ApplicationError
 from typing_extensions import override
 
 from countermand.agents.messages import as_json
+from countermand.agents.offline import OfflineModel
 from countermand.saga.errors import CountermandError
 from countermand.saga.journal import safe_digest
 from countermand.saga.types import Frozen, JsonObject
@@ -165,7 +164,7 @@ def cassette_at(path: Path) -> Cassette:
     return Cassette(path)
 
 
-class CassetteModel(BaseChatModel):
+class CassetteModel(OfflineModel):
     """Answers from a cassette; where it records, asks the model behind it.
 
     Args:
@@ -177,29 +176,12 @@ class CassetteModel(BaseChatModel):
 
     cassette: Cassette
     behind: BaseChatModel | None = None
-    offered: tuple[JsonObject, ...] = ()
-
-    @property
-    @override
-    def _llm_type(self) -> str:
-        return "countermand-cassette"
+    disable_streaming: bool = True
 
     @override
-    def bind_tools(
-        self, tools: Sequence[dict[str, Any] | type | Any], *, tool_choice: str | None = None, **kwargs: Any
-    ) -> Runnable[Any, AIMessage]:
-        return self.model_copy(update={"offered": tuple(convert_to_openai_tool(tool) for tool in tools)})
-
-    @override
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
+    def answer(self, messages: list[BaseMessage], *, agent: str | None) -> AIMessage:
         model = self._model()
-        return self._answered(messages, model.invoke(messages, stop=stop) if model else None)
+        return self._answered(messages, model.invoke(messages) if model else None)
 
     @override
     async def _agenerate(
@@ -210,21 +192,21 @@ class CassetteModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         model = self._model()
-        return self._answered(messages, await model.ainvoke(messages, stop=stop) if model else None)
+        answer = self._answered(messages, await model.ainvoke(messages) if model else None)
+        return ChatResult(generations=[ChatGeneration(message=answer)])
 
     def _model(self) -> Runnable[LanguageModelInput, AIMessage] | None:
         if self.behind is None or not self.offered:
             return self.behind
         return self.behind.bind_tools(list(self.offered))
 
-    def _answered(self, messages: list[BaseMessage], answer: AIMessage | None) -> ChatResult:
+    def _answered(self, messages: list[BaseMessage], answer: AIMessage | None) -> AIMessage:
         asked = tuple(_only(_KEPT, message) for message in messages)
-        tools = {str(tool["function"]["name"]): safe_digest(tool) for tool in cast("tuple[Any, ...]", self.offered)}
+        tools = {str(tool["function"]["name"]): safe_digest(tool) for tool in self.offered}
         if answer is None:
-            answer = self.cassette.replay(asked, tools)
-        else:
-            self.cassette.record(asked, tools, answer)
-        return ChatResult(generations=[ChatGeneration(message=answer)])
+            return self.cassette.replay(asked, tools)
+        self.cassette.record(asked, tools, answer)
+        return answer
 
 
 def _only(fields: tuple[str, ...], message: BaseMessage) -> JsonObject:

@@ -47,6 +47,7 @@ class Chat:
     session: str
     model: str
     team: Team = ORDER_TEAM
+    model_queue: str | None = None
     options: SagaOptions = field(default_factory=SagaOptions)
     tenant: str = "default"
     feed: Feed | None = None
@@ -59,7 +60,13 @@ class Chat:
         """
         start = WithStartWorkflowOperation(
             ChatSession.run,
-            SessionInput(team=self.team, model=self.model, options=self.options, tenant=self.tenant),
+            SessionInput(
+                team=self.team,
+                model=self.model,
+                model_queue=self.model_queue,
+                options=self.options,
+                tenant=self.tenant,
+            ),
             id=self.session,
             task_queue=self.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,

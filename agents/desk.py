@@ -46,7 +46,7 @@ class Desk:
     """
 
     confirmed: bool = False
-    offered: Mapping[str, str] = field(default_factory=dict)
+    offered: Mapping[str, str] = field(default_factory=dict[str, str])
     said: str = ""
     heard: bool = False
     asked: list[str] = field(default_factory=list)

@@ -7,7 +7,7 @@ from typing import Literal
 from langchain_core.messages import ToolCall as ModelCall
 from pydantic import BaseModel, ValidationError
 
-from countermand.agents.builtin import BUILTINS, builtin_args, transfers
+from countermand.agents.builtin import BUILTINS, TRANSFER, builtin_args, transfers
 from countermand.agents.messages import complaint
 from countermand.agents.team import Agent, Team, TeamLimits
 from countermand.saga import Saga, SagaState, ToolRefused
@@ -18,7 +18,7 @@ from countermand.saga.tool import AnyTool, declared
 from countermand.saga.types import Compensation, Effect, Frozen, Limit, Money, Outcome
 
 MAX_CALLS = 16
-"""How many calls one message may hold."""
+"""How many calls one message may hold; of a message with more, none is run."""
 
 
 class Spent(Frozen):
@@ -68,20 +68,20 @@ class Guard:
     verdicts: list[Verdict] = field(default_factory=list)
     prices: dict[int, Money] = field(default_factory=dict)
 
-    async def judge(self, agent: Agent, call: ModelCall, *, place: int, malformed: str | None) -> Judged:
+    async def judge(self, agent: Agent, call: ModelCall, *, beside: int, malformed: str | None) -> Judged:
         """Judge a call by its agent's tools, its form, the limits, taint and the approval policy, in this order.
 
         Args:
             agent: Who calls.
             call: The call as the model made it.
-            place: The call's place in its message, from 0.
+            beside: How many calls its message holds, this one included.
             malformed: Why its arguments are no JSON, if they are none.
         """
         tool = declared().get(call["name"]) if call["name"] in agent.tools else None
         args: BaseModel | None = None
         price: Money | None = None
         try:
-            self._check_form(agent, call, tool, place=place, malformed=malformed)
+            self._check_form(agent, call, tool, beside=beside, malformed=malformed)
             args = _validated(tool.args if tool else builtin_args(call["name"], agent), call)
             if tool is None:
                 decided, rule, reason = "allowed", "builtin", ""
@@ -91,9 +91,23 @@ class Guard:
                 decided = "needs_approval" if reason else "allowed"
         except _Refused as refused:
             decided, rule, reason = "refused", refused.rule, str(refused)
-        return Judged(self.record(agent, call, decided, rule, reason), tool, args, price)
+        verdict = self._record(agent, call, decided, rule, reason)
+        if tool is None or decided == "refused":
+            self._tell(verdict)
+        return Judged(verdict, tool, args, price)
 
-    def record(
+    def refuse(self, agent: Agent, call: ModelCall, step: Step, rule: str, reason: str) -> None:
+        """A call that was to become a step is refused after all."""
+        self._tell(self._record(agent, call, "refused", rule, reason), step_no=step.no)
+
+    def _tell(self, verdict: Verdict, step_no: int | None = None) -> None:
+        """Tell the journal of a verdict that no step brings there."""
+        known = {*declared(), *BUILTINS, *(f"{TRANSFER}{agent.name}" for agent in self.team.agents)}
+        tool = verdict.tool if verdict.tool in known else ""
+        decided = verdict.verdict
+        self.saga.journal.judged(tool, verdict.args, rule=verdict.rule, verdict=decided, step_no=step_no)
+
+    def _record(
         self,
         agent: Agent,
         call: ModelCall,
@@ -118,10 +132,10 @@ class Guard:
         return Spent(orders=(*self.spent.orders, *self._standing()))
 
     def _check_form(
-        self, agent: Agent, call: ModelCall, tool: AnyTool | None, *, place: int, malformed: str | None
+        self, agent: Agent, call: ModelCall, tool: AnyTool | None, *, beside: int, malformed: str | None
     ) -> None:
-        if place >= MAX_CALLS:
-            raise _Refused("bound", f"not run: a message may hold {MAX_CALLS} calls, this is number {place + 1}")
+        if beside > MAX_CALLS:
+            raise _Refused("bound", f"not run: a message may hold {MAX_CALLS} calls, and none of more is run")
         if malformed is not None:
             raise _Refused("json", f"not run: the arguments are not valid JSON: {malformed}")
         if self.saga.state is SagaState.COMMITTED:

@@ -1,5 +1,6 @@
 """Conversations as langchain messages, and what keeps them acceptable to the next model call."""
 
+import re
 from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
@@ -18,6 +19,11 @@ def as_json(messages: Sequence[AnyMessage]) -> tuple[JsonObject, ...]:
 def from_json(messages: Sequence[JsonObject]) -> list[AnyMessage]:
     """A conversation from JSON's types."""
     return Messages.validate_python(list(messages))
+
+
+def pieces(text: str) -> list[str]:
+    """A text as it is streamed, word by word."""
+    return re.findall(r"\s*\S+\s*", text)
 
 
 def unanswered(messages: Sequence[AnyMessage]) -> list[ToolCall]:

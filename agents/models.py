@@ -2,7 +2,10 @@
 
 import os
 import re
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
@@ -21,9 +24,25 @@ ALLOWED = "COUNTERMAND_ALLOW_MODEL_REQUESTS"
 
 FORMS = "stub[:persona], script:PATH, cassette:PATH, or provider:model (openai:gpt-5, ollama:qwen3)"
 
+_OURS = frozenset({"stub", "script", "cassette"})
 
-_EXTRAS = frozenset({"openai", "anthropic", "ollama"})
-"""The providers whose package is an extra of ours."""
+
+class _Provider(NamedTuple):
+    """One whose package is an extra of ours: how its client is called."""
+
+    package: str
+    key: str | None
+    options: Mapping[str, Any]
+
+
+_BOUNDED: Mapping[str, Any] = {"timeout": TIMEOUT, "max_retries": 0}
+_PROVIDERS = {
+    # Asked for, since the client leaves usage out of streams where a base URL is set.
+    "openai": _Provider("langchain_openai", "OPENAI_API_KEY", {**_BOUNDED, "stream_usage": True}),
+    "anthropic": _Provider("langchain_anthropic", "ANTHROPIC_API_KEY", _BOUNDED),
+    # It ignores the options of the others, and never retries.
+    "ollama": _Provider("langchain_ollama", None, {"client_kwargs": {"timeout": TIMEOUT}}),
+}
 
 
 class ModelUnavailable(CountermandError):
@@ -43,17 +62,39 @@ def check_model_name(name: str) -> None:
         _scripted(name, Path(rest))
     if kind == "cassette":
         _cassette(rest)
-    if kind not in {"stub", "script", "cassette"} and not re.fullmatch(r"[a-z0-9_]+:\S+", name):
+    if kind not in _OURS and not re.fullmatch(r"[a-z0-9_]+:\S+", name):
         raise ModelUnavailable(f"{name[:80]!r} names no model: use {FORMS}")
+
+
+def check_provider(name: str) -> None:
+    """Refuse a model whose provider's package or key is missing in this process.
+
+    Raises:
+        ModelUnavailable: With what to install or set.
+    """
+    kind = name.partition(":")[0]
+    if kind in _OURS:
+        return
+    if os.environ.get(ALLOWED) == "0":
+        raise ModelUnavailable(
+            f"{name}: requests to real models are forbidden here: use stub, script:PATH or cassette:PATH, "
+            f"or set {ALLOWED}=1"
+        )
+    known = _PROVIDERS.get(kind)
+    if known is not None and find_spec(known.package) is None:
+        raise ModelUnavailable(f"{name}: its client is missing: pip install 'countermand[{kind}]'")
+    if known is not None and known.key is not None and not os.environ.get(known.key):
+        raise ModelUnavailable(f"{name}: set {known.key} where the worker runs, and start the worker anew")
 
 
 def resolve_model(name: str) -> BaseChatModel:
     """The chat model of that name.
 
     Raises:
-        ModelUnavailable: See ``check_model_name``; or a provider's package or key is missing.
+        ModelUnavailable: See ``check_model_name`` and ``check_provider``.
     """
     check_model_name(name)
+    check_provider(name)
     kind, _, rest = name.partition(":")
     if kind == "stub":
         return StubModel(persona=rest or "order")
@@ -61,20 +102,12 @@ def resolve_model(name: str) -> BaseChatModel:
         return _scripted(name, Path(rest))
     if kind == "cassette":
         return _played(_cassette(rest))
-    if os.environ.get(ALLOWED) == "0":
-        raise ModelUnavailable(
-            f"{name}: requests to real models are forbidden here: use stub, script:PATH or cassette:PATH, "
-            f"or set {ALLOWED}=1"
-        )
+    options = _PROVIDERS[kind].options if kind in _PROVIDERS else _BOUNDED
     try:
-        model: BaseChatModel = init_chat_model(name, timeout=TIMEOUT, max_retries=0)
-    except ImportError as error:
-        install = f"pip install 'countermand[{kind}]'" if kind in _EXTRAS else "the provider's package is missing"
-        raise ModelUnavailable(f"{name}: {install} ({' '.join(str(error).split())[:300]})") from error
+        return cast("BaseChatModel", init_chat_model(name, **options))
     except Exception as error:
         # Each provider's client complains of a missing key or an unknown name in its own way.
         raise ModelUnavailable(f"{name}: {' '.join(str(error).split())[:300]}") from error
-    return model
 
 
 def _scripted(name: str, path: Path) -> ScriptedModel:

@@ -35,7 +35,8 @@ def _quoted(_desk: Desk, quote: Quote) -> Args:
 
 def _charged(desk: Desk, quote: Quote) -> Args:
     card = understand(desk.asked).card
-    return {"quote_id": quote.quote_id} | ({"card_token": card} if card else {})
+    chosen: Args = {"card_token": card} if card else {}
+    return _quoted(desk, quote) | chosen
 
 
 def _clustered(desk: Desk, _quote: Quote) -> Args:

@@ -5,7 +5,7 @@ A script is a YAML list of steps, one a model call::
     - expect: {said: a medium environment, offered: [quote_order]}
       calls:
         - {tool: quote_order, args: {plan: medium, region: eu-west, email: ada@example.com, hostname: ada.example.dev}}
-    - expect: {last_tool: quote_order}
+    - expect: {last_tool: quote_order, agent: order}
       calls:
         - {tool: reserve_stock, args: {quote_id: "{{quote_order.quote_id}}"}}
     - say: It is reserved.
@@ -17,20 +17,16 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import yaml
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, InvalidToolCall, ToolMessage
 from langchain_core.messages import ToolCall as ModelCall
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.runnables import Runnable
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError, model_validator
 from temporalio.exceptions import ApplicationError
 from typing_extensions import override
 
+from countermand.agents.offline import OfflineModel
 from countermand.saga.errors import CountermandError
 from countermand.saga.types import Frozen, JsonObject
 
@@ -52,12 +48,13 @@ class Expect(Frozen):
     """What the model must have before it when it is asked.
 
     ``said``: the last human message contains it, upper and lower case alike. ``last_tool``: the last message is that
-    tool's answer. ``offered``: the agent holds these tools.
+    tool's answer. ``offered``: the agent holds these tools. ``agent``: it is this agent of the team that asks.
     """
 
     said: str | None = None
     last_tool: str | None = None
     offered: tuple[str, ...] = ()
+    agent: str | None = None
 
 
 class ScriptCall(Frozen):
@@ -65,6 +62,7 @@ class ScriptCall(Frozen):
 
     tool: str
     args: JsonObject = Field(default_factory=dict)
+    id: str | None = Field(default=None, description="Its own if None.")
 
 
 class RawCall(Frozen):
@@ -109,7 +107,7 @@ def load_script(path: Path) -> tuple[ScriptStep, ...]:
         raise ScriptInvalid(f"script {path}: {where}: {first['msg']}") from error
 
 
-class ScriptedModel(BaseChatModel):
+class ScriptedModel(OfflineModel):
     """Answers by a script; which step is next follows from the conversation, so that a retry gets the same answer.
 
     Args:
@@ -119,28 +117,9 @@ class ScriptedModel(BaseChatModel):
 
     steps: tuple[ScriptStep, ...]
     source: str = "the script"
-    offered: tuple[str, ...] = ()
-
-    @property
-    @override
-    def _llm_type(self) -> str:
-        return "countermand-scripted"
 
     @override
-    def bind_tools(
-        self, tools: Sequence[dict[str, Any] | type | Any], *, tool_choice: str | None = None, **kwargs: Any
-    ) -> Runnable[Any, AIMessage]:
-        names = tuple(str(convert_to_openai_tool(tool)["function"]["name"]) for tool in tools)
-        return self.model_copy(update={"offered": names})
-
-    @override
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
+    def answer(self, messages: list[BaseMessage], *, agent: str | None) -> AIMessage:
         no = sum(_is_answer(message) for message in messages) + 1
         place = f"{self.source}, step {no}"
         if no > len(self.steps):
@@ -148,10 +127,13 @@ class ScriptedModel(BaseChatModel):
                 f"{place}: expected no more model calls, the script has {len(self.steps)} steps; got {_shown(messages)}"
             )
         step = self.steps[no - 1]
-        self._check(place, step.expect, messages)
+        self._check(place, step.expect, messages, agent)
         calls = [
             ModelCall(
-                name=call.tool, args=_filled_object(place, call.args, messages), id=f"script-{no}-{n}", type="tool_call"
+                name=call.tool,
+                args=_filled_object(place, call.args, messages),
+                id=call.id or f"script-{no}-{n}",
+                type="tool_call",
             )
             for n, call in enumerate(step.calls, start=1)
         ]
@@ -165,18 +147,20 @@ class ScriptedModel(BaseChatModel):
             )
             for n, call in enumerate(step.raw_calls, start=1)
         ]
-        answer = AIMessage(content=step.say, tool_calls=calls, invalid_tool_calls=raw)
-        return ChatResult(generations=[ChatGeneration(message=answer)])
+        return AIMessage(content=step.say, tool_calls=calls, invalid_tool_calls=raw)
 
-    def _check(self, place: str, expect: Expect, messages: list[BaseMessage]) -> None:
+    def _check(self, place: str, expect: Expect, messages: list[BaseMessage], agent: str | None) -> None:
+        if expect.agent is not None and expect.agent != agent:
+            raise ScriptMismatch(f"{place}: expected to be asked by {expect.agent}, was by {agent or 'nobody known'}")
         said = next((message.text for message in reversed(messages) if isinstance(message, HumanMessage)), "")
         if expect.said is not None and expect.said.casefold() not in said.casefold():
             raise ScriptMismatch(f"{place}: expected the user to say {expect.said!r}, got {said[:200]!r}")
         last = messages[-1] if messages else None
         if expect.last_tool is not None and not (isinstance(last, ToolMessage) and last.name == expect.last_tool):
             raise ScriptMismatch(f"{place}: expected an answer of {expect.last_tool}, got {_shown(messages)}")
-        if missing := set(expect.offered) - set(self.offered):
-            wanted, got = ", ".join(sorted(missing)), ", ".join(self.offered) or "none"
+        offered = [str(tool["function"]["name"]) for tool in self.offered]
+        if missing := set(expect.offered) - set(offered):
+            wanted, got = ", ".join(sorted(missing)), ", ".join(offered) or "none"
             raise ScriptMismatch(f"{place}: expected the tools {wanted} to be offered, got {got}")
 
 

@@ -14,6 +14,7 @@ from countermand.agents.agent_saga import AgentSaga, TurnResult
 from countermand.agents.guard import Spent
 from countermand.agents.messages import Messages, as_json
 from countermand.agents.team import Team
+from countermand.agents.think import ModelQueue
 from countermand.agents.turn import TurnInput
 from countermand.cache.types import Context, ContextRef, Fact, FactConflict
 from countermand.saga import SagaOptions, SagaState
@@ -64,6 +65,7 @@ class SessionInput(Frozen):
 
     team: Team
     model: str
+    model_queue: ModelQueue = None
     options: SagaOptions = SagaOptions()
     tenant: str = Field(default="default", pattern=ID_PATTERN)
     conversation: tuple[list[AnyMessage], ...] = ()
@@ -200,6 +202,7 @@ class ChatSession:
             spent=self._spent,
             tainted=self._tainted,
             confirmed=message.confirmed,
+            model_queue=self._start.model_queue,
             options=self._start.options,
         )
         child = asyncio.create_task(self._run_child(ticket.saga_id, request))

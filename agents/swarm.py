@@ -16,6 +16,7 @@ from countermand.agents.batch import Line
 from countermand.agents.lines import LOST, Amounts, LineEnd, awaited_end, end_of
 from countermand.agents.pages import BatchRef, Page, page_of
 from countermand.agents.team import ORDER_TEAM, Team
+from countermand.agents.think import ModelQueue
 from countermand.agents.turn import TurnInput
 from countermand.saga import SagaOptions, SagaState
 from countermand.saga.tasks import uninterrupted
@@ -54,6 +55,7 @@ class SwarmState(Frozen):
     batch: BatchRef
     model: str
     team: Team = ORDER_TEAM
+    model_queue: ModelQueue = None
     options: SagaOptions = SagaOptions()
     concurrency: int = Field(default=32, ge=1, le=MAX_CONCURRENCY)
     lines_per_run: int = Field(default=LINES_PER_RUN, ge=1)
@@ -253,6 +255,7 @@ class Swarm:
             team=self._start.team,
             # Nobody is there to be asked: who puts an order into a batch has confirmed it.
             confirmed=True,
+            model_queue=self._start.model_queue,
             options=self._start.options.model_copy(update=limits),
         )
         try:

@@ -1,31 +1,28 @@
 """``think``: the one activity that asks a language model."""
 
-import json
+import asyncio
 from datetime import timedelta
 from functools import lru_cache
-from typing import Annotated, cast
+from typing import Annotated
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    AnyMessage,
-    BaseMessageChunk,
-    SystemMessage,
-    message_chunk_to_message,
-)
-from langchain_core.messages import ToolCall as ModelCall
-from langchain_core.runnables import Runnable
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, SystemMessage
+from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import Field
 from temporalio import activity, workflow
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import ApplicationError
 
+from countermand.agents.answers import Thought, normalised
 from countermand.agents.builtin import BUILTINS, Transfer
 from countermand.agents.context import Contexts
+from countermand.agents.failures import as_failure
 from countermand.agents.feed import TEXT
 from countermand.agents.messages import as_json
 from countermand.agents.models import resolve_model
+from countermand.agents.offline import AGENT
 from countermand.agents.team import CONFIRMED, Agent
+from countermand.agents.usage import PRICES, Prices
 from countermand.cache.feed import Feed
 from countermand.cache.types import ContextRef
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, heartbeats
@@ -33,11 +30,15 @@ from countermand.saga.journal import safe_digest
 from countermand.saga.tool import declared
 from countermand.saga.types import Frozen, JsonObject
 
-MAX_TEXT = 20_000
-"""Characters of a model's text that are kept, a longer answer is cut and says so; and of a call's arguments."""
+ModelQueue = Annotated[
+    str | None, Field(description="The task queue that models are asked from; the workflow's own if None.")
+]
+"""Travels in the start input. A queue of its own has a rate limit, and no tool call waits behind a model's answer."""
 
-MAX_NAME = 128
-"""Characters of a tool's name that are kept."""
+
+def queue_of_models(task_queue: str) -> str:
+    """The task queue for model calls that ``countermand worker`` serves beside another one and that one's swarms."""
+    return f"{task_queue}-models"
 
 
 class ThinkRequest(Frozen):
@@ -51,28 +52,19 @@ class ThinkRequest(Frozen):
     confirmed: bool = False
 
 
-class Thought(Frozen):
-    """The model's answer, and the digest of all that it read.
-
-    ``malformed`` names the calls whose arguments were not even JSON, by call id.
-    """
-
-    message: AIMessage
-    prompt: str
-    malformed: Annotated[dict[str, str], Field(default_factory=dict)]
-
-
 class Thinker:
     """Holds what ``think`` needs of its worker.
 
     Args:
         contexts: Where conversations are read.
         feed: Where whoever watches a session sees the answer come; None shows nothing before it is whole.
+        prices: What models cost.
     """
 
-    def __init__(self, contexts: Contexts, feed: Feed | None = None) -> None:
+    def __init__(self, contexts: Contexts, feed: Feed | None = None, prices: Prices = PRICES) -> None:
         self._contexts = contexts
         self._feed = feed
+        self._prices = prices
 
     @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:
@@ -80,11 +72,25 @@ class Thinker:
         async with heartbeats():
             ref = request.context
             base: list[AnyMessage] = await self._contexts.read(ref) if ref else []
-            model = _model(request.model).bind_tools(_schemas(request.agent, request.transfers))
             instructions = request.agent.instructions + (f"\n{CONFIRMED}\n" if request.confirmed else "")
             prompt: list[AnyMessage] = [SystemMessage(instructions), *base, *request.delta]
-            answer = await self._ask(model, prompt, ref)
-            thought = _normalised(answer, prompt=safe_digest([*as_json(prompt)]), turn_length=len(request.delta))
+            try:
+                # A provider's client takes seconds to load, and heartbeats must go on.
+                known = await asyncio.to_thread(_model, request.model)
+                model = known.bind_tools(schemas(request.agent, request.transfers))
+                asked_by = RunnableConfig(metadata={AGENT: request.agent.name})
+                answer = await self._ask(model.with_config(asked_by), prompt, ref)
+            except ApplicationError:
+                # A model of ours says itself what Temporal shall do.
+                raise
+            except Exception as error:
+                raise as_failure(error) from error
+            thought = normalised(
+                answer,
+                prompt=safe_digest([*as_json(prompt)]),
+                turn_length=len(request.delta),
+                price=self._prices.get(request.model),
+            )
             if ref is not None and not thought.message.tool_calls:
                 await self._contexts.share_next(ref, [*base, *request.delta, thought.message])
             return thought
@@ -94,7 +100,7 @@ class Thinker:
     ) -> AIMessage:
         if self._feed is None or ref is None:
             return await model.ainvoke(messages)
-        whole: BaseMessageChunk | None = None
+        whole: AIMessageChunk | None = None
         async for chunk in model.astream(messages):
             if chunk.text:
                 await self._feed.append(ref.session, TEXT, {"saga": _saga_id(), "text": chunk.text})
@@ -102,14 +108,15 @@ class Thinker:
                 # A model that can't stream gives its whole answer at once.
                 return chunk
             whole = chunk if whole is None else whole + chunk
-        return cast("AIMessage", message_chunk_to_message(whole)) if whole is not None else AIMessage("")
+        return whole or AIMessage("")
 
 
-async def think(request: ThinkRequest) -> Thought:
+async def think(request: ThinkRequest, *, task_queue: str | None) -> Thought:
     """Ask the model, from workflow code. Raises ``ActivityError``."""
     return await workflow.execute_activity_method(
         Thinker.think,
         request,
+        task_queue=task_queue,
         summary=f"{request.agent.name} thinks",
         start_to_close_timeout=timedelta(seconds=90),
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
@@ -126,7 +133,7 @@ def _model(name: str) -> BaseChatModel:
     return resolve_model(name)
 
 
-def _schemas(agent: Agent, transfers: dict[str, str]) -> list[JsonObject]:
+def schemas(agent: Agent, transfers: dict[str, str]) -> list[JsonObject]:
     """What the model sees of its tools, in the form that all of langchain's providers take."""
     tools = {name: (tool.description, tool.args) for name, tool in declared().items() if name in agent.tools}
     tools |= {name: (args.__doc__ or name, args) for name, args in BUILTINS.items()}
@@ -138,25 +145,3 @@ def _schemas(agent: Agent, transfers: dict[str, str]) -> list[JsonObject]:
         }
         for name, (description, args) in tools.items()
     ]
-
-
-def _normalised(message: AIMessage, *, prompt: str, turn_length: int) -> Thought:
-    """A model's answer in one form: plain text, unique call ids, calls that were not even JSON kept and named."""
-    malformed: dict[str, str] = {}
-    calls: list[ModelCall] = []
-    # The position in the turn makes an id unique in the conversation without anything random.
-    given = [(call["name"], call["args"], call["id"], "") for call in message.tool_calls]
-    given += [(call["name"] or "", {}, call["id"], call["error"] or "not JSON") for call in message.invalid_tool_calls]
-    for number, (name, args, call_id, error) in enumerate(given, start=1):
-        unique = call_id if call_id and call_id not in {call["id"] for call in calls} else f"c{turn_length}-{number}"
-        too_long = len(json.dumps(args)) > MAX_TEXT
-        calls.append(ModelCall(name=name[:MAX_NAME], args={} if too_long else args, id=unique, type="tool_call"))
-        if too_long:
-            malformed[unique] = f"longer than {MAX_TEXT:,} characters"
-        elif error:
-            malformed[unique] = error[:500]
-    text = message.text
-    if len(text) > MAX_TEXT:
-        text = text[:MAX_TEXT] + " … (cut: the answer was too long)"
-    kept = AIMessage(content=text, tool_calls=calls, usage_metadata=message.usage_metadata)
-    return Thought(message=kept, prompt=prompt, malformed=malformed)

@@ -14,7 +14,8 @@ from countermand.agents.dry_run import DryRun
 from countermand.agents.guard import Guard, Judged, Spent
 from countermand.agents.messages import answer, as_json, refusal
 from countermand.agents.team import REMINDER, Agent, Team
-from countermand.agents.think import ThinkRequest, Thought, think
+from countermand.agents.think import ModelQueue, ThinkRequest, think
+from countermand.agents.usage import Usage
 from countermand.cache.types import ContextRef
 from countermand.saga import Cause, CauseKind, Saga, SagaFailed, SagaOptions, SagaState, ToolRefused, ToolUnavailable
 from countermand.saga.ledger import Step
@@ -22,7 +23,7 @@ from countermand.saga.types import ID_PATTERN, Effect, Frozen
 
 MAX_THOUGHTS = 40
 MAX_REFUSALS = 6
-"""How often a turn may think, how many refusals it may collect."""
+"""How often a turn may think, and how many messages it may make with calls that are refused."""
 
 
 class TurnInput(Frozen):
@@ -43,15 +44,8 @@ class TurnInput(Frozen):
     dry_run: bool = Field(default=False, description="Effects are only imagined; the result has them as a plan.")
     spent: Spent = Spent()
     tainted: bool = False
+    model_queue: ModelQueue = None
     options: SagaOptions = SagaOptions()
-
-
-class Usage(Frozen):
-    """What a model was used for: requests, and tokens where the provider tells them."""
-
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
 
 
 @dataclass
@@ -106,24 +100,15 @@ class Turn:
             confirmed=self.request.confirmed,
         )
         try:
-            thought: Thought = await think(request)
+            thought = await think(request, task_queue=self.request.model_queue)
         except ActivityError as error:
             raise _failed(CauseKind.MODEL, f"the model could not be asked: {error.cause or error}") from error
         self.malformed = thought.malformed
-        self._count(request.model, thought.message)
+        self.usage[request.model] = self.usage.get(request.model, Usage()).plus(thought.usage)
         self.saga.journal.decided(
             agent.name, model=request.model, prompt=thought.prompt, reply=as_json([thought.message])[0]
         )
         return thought.message
-
-    def _count(self, model: str, message: AIMessage) -> None:
-        told = message.usage_metadata
-        so_far = self.usage.get(model, Usage())
-        self.usage[model] = Usage(
-            requests=so_far.requests + 1,
-            input_tokens=so_far.input_tokens + (told["input_tokens"] if told else 0),
-            output_tokens=so_far.output_tokens + (told["output_tokens"] if told else 0),
-        )
 
     def reminder(self) -> HumanMessage | None:
         """What to tell a model that ends its turn while uncommitted effects stand; said once.
@@ -147,7 +132,8 @@ class Turn:
             SagaFailed: The saga can only be rolled back now.
         """
         agent = self.request.team.agent(name)
-        planned = [await self._plan(agent, call, place) for place, call in enumerate(message.tool_calls)]
+        calls = message.tool_calls
+        planned = [await self._plan(agent, call, beside=len(calls)) for call in calls]
         answers: list[ToolMessage] = []
         for group in _groups(planned):
             if self.saga.state is SagaState.COMMITTED:
@@ -159,14 +145,15 @@ class Turn:
             else:
                 answers += await self._run_group(agent, group)
                 name = next((_transferred(one, name) for one in group), name)
-        self.refusals += sum(one.status == "error" for one in answers)
+        # Once a message: a model is told what is wrong with it, and may mend it, however many calls it holds.
+        self.refusals += any(one.status == "error" for one in answers)
         if self.refusals >= MAX_REFUSALS:
-            raise _failed(CauseKind.LIMIT, f"the turn was stopped after {self.refusals} refused calls")
+            raise _failed(CauseKind.LIMIT, f"the turn was stopped after {self.refusals} messages with refused calls")
         return answers, name
 
-    async def _plan(self, agent: Agent, call: ModelCall, place: int) -> Planned:
+    async def _plan(self, agent: Agent, call: ModelCall, *, beside: int) -> Planned:
         """Judge a call; number it if it is a step."""
-        judged = await self.guard.judge(agent, call, place=place, malformed=self.malformed.get(call["id"] or ""))
+        judged = await self.guard.judge(agent, call, beside=beside, malformed=self.malformed.get(call["id"] or ""))
         if judged.verdict.verdict == "refused" or judged.tool is None or judged.args is None:
             return Planned(call, judged)
         if self.request.dry_run and judged.tool.effect is not Effect.READ:

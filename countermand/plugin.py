@@ -20,6 +20,7 @@ from countermand.agents.pages import BatchPage, read_page
 from countermand.agents.session import ChatSession
 from countermand.agents.swarm import Swarm
 from countermand.agents.think import Thinker
+from countermand.agents.usage import PRICES, Prices
 from countermand.cache.context import ContextCache
 from countermand.cache.feed import Feed
 from countermand.saga import PlannedSaga
@@ -45,6 +46,7 @@ class CountermandPlugin(SimplePlugin):
         cache: Where conversations are shared by all workers; without it they are asked of their workflow.
         audit: Where sagas whose options say so bring what was decided and done.
         feed: Where whoever watches a session sees steps and text as they come.
+        prices: What models cost.
     """
 
     def __init__(
@@ -54,9 +56,10 @@ class CountermandPlugin(SimplePlugin):
         cache: ContextCache | None = None,
         feed: Feed | None = None,
         audit: AuditLog | None = None,
+        prices: Prices = PRICES,
     ) -> None:
         served = list(declared().values() if tools is None else tools)
-        thinker = Thinker(Contexts(cache), feed)
+        thinker = Thinker(Contexts(cache), feed, prices)
         super().__init__(
             "countermand.CountermandPlugin",
             data_converter=_with_pydantic,

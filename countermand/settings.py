@@ -65,6 +65,12 @@ class Settings(BaseSettings):
     model: str = Field(
         default="stub", description="stub[:persona], script:PATH, cassette:PATH, or langchain's provider:model."
     )
+    model_rate: float | None = Field(
+        default=None, gt=0, description="How many times a second models are asked at most, by all workers together."
+    )
+    model_prices: Annotated[Path, AfterValidator(_absolute)] | None = Field(
+        default=None, description="A YAML file of what models cost, over the list that comes with Countermand."
+    )
     tools: str = Field(default="", description="Modules that register tools of one's own, comma separated.")
     state_folder: Annotated[Path, AfterValidator(_absolute)] = Field(
         default_factory=_state_folder, description="Embedded servers' data and logs."

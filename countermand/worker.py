@@ -1,4 +1,4 @@
-"""The worker: serves sagas, agents and tools from one task queue."""
+"""The worker: serves sagas, agents and tools from a task queue, and from those that are named after it."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -8,6 +8,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from countermand.agents.swarms import queue_of_swarms
+from countermand.agents.think import queue_of_models
 from countermand.saga.activities import HEARTBEAT_INTERVAL
 
 SWARM_SLOTS = 16
@@ -15,31 +16,37 @@ SWARM_SLOTS = 16
 
 
 @asynccontextmanager
-async def serving(client: Client, *, task_queue: str) -> AsyncGenerator[None]:
-    """Serve a task queue and, with slots of its own, the queue of its swarms: a swarm may not starve a chat.
+async def serving(client: Client, *, task_queue: str, model_rate: float | None = None) -> AsyncGenerator[None]:
+    """Serve a task queue and, with slots of their own, those of its swarms and of its model calls.
+
+    A swarm may not starve a chat, and no tool call waits behind a model's answer.
 
     Args:
         client: Connected with ``CountermandPlugin``.
-        task_queue: The queue of chats; that of their swarms is named after it.
+        task_queue: The queue of chats; the others are named after it.
+        model_rate: How many times a second models are asked at most, by all workers together; None sets no bound.
     """
     swarms = build_worker(client, task_queue=queue_of_swarms(task_queue), slots=SWARM_SLOTS)
-    async with build_worker(client, task_queue=task_queue), swarms:
+    models = build_worker(client, task_queue=queue_of_models(task_queue), rate=model_rate)
+    async with build_worker(client, task_queue=task_queue), swarms, models:
         yield
 
 
-def build_worker(client: Client, *, task_queue: str, slots: int | None = None) -> Worker:
+def build_worker(client: Client, *, task_queue: str, slots: int | None = None, rate: float | None = None) -> Worker:
     """A worker with the time-outs that let another one take over within seconds.
 
     Args:
         client: Connected with ``CountermandPlugin``, which brings the workflows and activities.
         task_queue: The queue to serve.
         slots: Activities, and workflow tasks, at once; Temporal's own bound if None.
+        rate: Activities a second that the server hands out on this queue, to all of its workers; no bound if None.
     """
     return Worker(
         client,
         task_queue=task_queue,
         max_concurrent_activities=slots,
         max_concurrent_workflow_tasks=slots,
+        max_task_queue_activities_per_second=rate,
         # An activity learns of its cancellation with a heartbeat: let heartbeats through as they come.
         max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
         default_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,

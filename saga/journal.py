@@ -3,7 +3,7 @@
 import asyncio
 import json
 from datetime import datetime
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 import rfc8785
 from pydantic import JsonValue
@@ -63,22 +63,29 @@ class Journal:
                 DecisionEntry(**self._base(f"agent:{agent}"), model=model, prompt=prompt, reply=safe_digest(reply))
             )
 
+    def judged(
+        self,
+        tool: str,
+        args: str,
+        *,
+        rule: str,
+        verdict: Literal["allowed", "refused", "needs_approval"],
+        step_no: int | None = None,
+    ) -> None:
+        """The guard judged a call that is no step, or that was to be step ``step_no``; ``args`` is their digest."""
+        if self._kept:
+            self._add(
+                VerdictEntry(**self._base("guard"), step_no=step_no, tool=tool, args=args, rule=rule, verdict=verdict)
+            )
+
     def registered(self, step: Step, *, asks: bool = False) -> None:
         """The guard let a call become a step; ``asks``: a person must agree before it runs."""
         if not self._kept:
             return
         who = f"agent:{step.call.agent}" if step.call.agent else "executor"
         args = safe_digest(step.args)
-        self._add(
-            VerdictEntry(
-                **self._base("guard"),
-                step_no=step.no,
-                tool=step.tool.name,
-                args=args,
-                rule=step.call.rule,
-                verdict="needs_approval" if asks else "allowed",
-            )
-        )
+        verdict = "needs_approval" if asks else "allowed"
+        self.judged(step.tool.name, args, rule=step.call.rule, verdict=verdict, step_no=step.no)
         self._add(
             StepEntry(
                 **self._base(who),

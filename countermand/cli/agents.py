@@ -3,13 +3,14 @@
 from typing import Annotated
 
 from cyclopts import App, Parameter
+from pydantic import JsonValue
 from rich.table import Table
 
 from countermand.agents.graph import draw
 from countermand.agents.team import Agent, Team
 from countermand.agents.team_file import TeamInvalid, load_team
 from countermand.cli.console import COMMITTED, USAGE, CommandError, say_json, stdout
-from countermand.saga.types import Limit
+from countermand.saga.types import JsonObject, Limit
 from countermand.settings import Settings
 from countermand.tools.registry import load_tools
 
@@ -37,8 +38,8 @@ def show(
     chosen = team_of(team, Settings())
     if json_output:
         wanted = {"name", "tools", "handoffs", "model", "limits"}
-        shown = [agent.model_dump(mode="json", include=wanted) for agent in chosen.agents]
-        rules = chosen.model_dump(mode="json", exclude={"agents"})
+        shown: list[JsonValue] = [agent.model_dump(mode="json", include=wanted) for agent in chosen.agents]
+        rules: JsonObject = chosen.model_dump(mode="json", exclude={"agents"})
         say_json({"agents": shown, **rules, "graph": draw(chosen)})
         return COMMITTED
     table = Table("agent", "holds", "hands over to", "model", "limits")

@@ -15,9 +15,9 @@ from temporalio.service import RPCError
 
 from countermand.agents.agent_saga import TurnResult
 from countermand.agents.chat import Chat, SessionClosed, TurnLost
-from countermand.agents.models import ModelUnavailable, check_model_name
 from countermand.agents.session import MAX_TEXT, Say, TurnTicket
 from countermand.agents.team import Team
+from countermand.agents.think import queue_of_models
 from countermand.cache.connection import Connection
 from countermand.cache.feed import Feed
 from countermand.cli.agents import TeamChoice, team_of
@@ -36,6 +36,7 @@ from countermand.cli.console import (
 )
 from countermand.cli.dry_run import plan, show_plan
 from countermand.cli.live import LiveSteps
+from countermand.cli.models import check_models
 from countermand.client import connect
 from countermand.embedded import connected
 from countermand.saga import SagaOptions
@@ -73,8 +74,9 @@ def chat(
     settings = Settings()
     name = f"chat-{uuid.uuid4().hex[:8]}" if session is None else session
     chosen = model or settings.model
-    _check(name, message, chosen)
+    _check(name, message)
     agents = team_of(team, settings)
+    check_models([chosen, *(agent.model for agent in agents.agents)], settings)
     # A runner of our own: the prompt is read between its runs, so that Ctrl-C means what it should in both.
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
@@ -86,17 +88,13 @@ def chat(
             runner.run(stack.aclose())
 
 
-def _check(session: str, messages: tuple[str, ...], model: str) -> None:
+def _check(session: str, messages: tuple[str, ...]) -> None:
     """Refuse what can't work before anything is started."""
     if not re.fullmatch(ID_PATTERN, session):
         raise CommandError("--session: use 1 to 64 letters, digits, dots, underscores or dashes", USAGE)
     for number, text in enumerate(messages, start=1):
         if not text.strip() or len(text) > MAX_TEXT:
             raise CommandError(f"-m {number}: a message has 1 to {MAX_TEXT:,} characters", USAGE)
-    try:
-        check_model_name(model)
-    except ModelUnavailable as error:
-        raise CommandError(f"--model: {error}", USAGE) from error
 
 
 async def _connect(stack: AsyncExitStack, settings: Settings, *, session: str, model: str, team: Team) -> Chat:
@@ -108,6 +106,7 @@ async def _connect(stack: AsyncExitStack, settings: Settings, *, session: str, m
         session=session,
         model=model,
         team=team,
+        model_queue=queue_of_models(endpoints.task_queue),
         options=SagaOptions(max_attempts=settings.max_activity_retries, audit=True),
         feed=Feed(redis),
     )

@@ -19,6 +19,7 @@ async def plan(talk: Chat, text: str) -> TurnResult:
         tenant=talk.tenant,
         confirmed=True,
         dry_run=True,
+        model_queue=talk.model_queue,
         options=talk.options,
     )
     return await talk.client.execute_workflow(

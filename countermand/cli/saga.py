@@ -8,13 +8,14 @@ from cyclopts import App, Parameter
 from rich.table import Table
 from temporalio.client import Client
 
+from countermand.agents.used import usage_in
 from countermand.cli.console import COMMITTED, exit_code_of, progress, say_json, stderr, stdout
 from countermand.client import connect
 from countermand.embedded import connected
 from countermand.saga.history import RecordedStep
 from countermand.saga.janitor import janitor_health
 from countermand.saga.reading import list_sagas, read_saga
-from countermand.saga.types import SagaState
+from countermand.saga.types import JsonObject, SagaState
 from countermand.settings import Settings
 
 saga = App(name="saga")
@@ -59,8 +60,10 @@ async def show(saga_id: SagaId, /, *, json_output: Json = False) -> int:
     """Show a saga's ledger and timeline; the exit code tells its state. Example: countermand saga show order-7."""
     async with client_of_servers() as client:
         detail = await read_saga(client, saga_id)
+        used = await usage_in(client, saga_id)
     if json_output:
-        say_json(detail.model_dump(mode="json"))
+        usage: JsonObject = {model: one.model_dump(mode="json") for model, one in used.items()}
+        say_json({**detail.model_dump(mode="json"), "usage": usage})
     else:
         console = stdout()
         console.print(f"{detail.id}: {detail.state or 'unknown'}{', running' if detail.running else ''}")
@@ -72,6 +75,8 @@ async def show(saga_id: SagaId, /, *, json_output: Json = False) -> int:
         console.print(table)
         for residual in detail.residuals:
             console.print(f"left: step {residual.step_no}, {residual.message}", style="red")
+        for model, one in used.items():
+            console.print(f"{model}: {one}", markup=False)
     return exit_code_of(detail.state) if detail.state and not detail.running else COMMITTED
 
 

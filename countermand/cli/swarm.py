@@ -15,10 +15,10 @@ from temporalio.client import Client
 from countermand.agents import swarms
 from countermand.agents.batch import BadLine, Batch, BatchInvalid, Line, read_batch
 from countermand.agents.lines import LineReport
-from countermand.agents.models import ModelUnavailable, check_model_name
 from countermand.agents.pages import load, ref_to
 from countermand.agents.report import in_turn, read_line, read_report
 from countermand.agents.swarm import MAX_CONCURRENCY, Ended, StopAfter, SwarmState, SwarmStatus
+from countermand.agents.think import queue_of_models
 from countermand.cli.console import (
     COMMITTED,
     COMPENSATED,
@@ -30,6 +30,7 @@ from countermand.cli.console import (
     stdout,
     worst,
 )
+from countermand.cli.models import check_models
 from countermand.cli.swarm_pages import as_csv, as_html
 from countermand.cli.swarm_progress import SwarmProgress, told
 from countermand.client import connect
@@ -71,11 +72,8 @@ async def run(
     if not 1 <= concurrency <= MAX_CONCURRENCY:
         raise CommandError(f"--concurrency: 1 to {MAX_CONCURRENCY}, not {concurrency}", USAGE)
     stop_after = _stop_after(stop_after_failures)
-    try:
-        check_model_name(chosen)
-    except ModelUnavailable as error:
-        raise CommandError(f"--model: {error}", USAGE) from error
     read = _read(file)
+    check_models([chosen, *(line.model for line in read.lines)], settings)
     _tell_bad(read.bad, as_json=json_output)
     if read.bad and (strict or not read.lines):
         lines = len({bad.number for bad in read.bad})
@@ -87,14 +85,15 @@ async def run(
         raise CommandError(f"--batch {name!r}: use 1 to 64 letters, digits, dots, underscores or dashes", USAGE)
     swarms.check_batch_id(name)
     ref, _ = ref_to(name, read.lines)
-    state = SwarmState(
-        batch=ref,
-        model=chosen,
-        options=SagaOptions(max_attempts=settings.max_activity_retries, audit=True),
-        concurrency=concurrency,
-        stop_after=stop_after,
-    )
     async with _servers() as there:
+        state = SwarmState(
+            batch=ref,
+            model=chosen,
+            model_queue=there.models,
+            options=SagaOptions(max_attempts=settings.max_activity_retries, audit=True),
+            concurrency=concurrency,
+            stop_after=stop_after,
+        )
         await swarms.begin(there.client, name, read.lines, state, task_queue=there.queue)
         code = await _watch(there.client, name, read.lines, as_json=json_output)
     return worst([code, *([USAGE] if read.bad else [])])
@@ -173,12 +172,14 @@ async def report(
 class _Servers:
     client: Client
     queue: str
+    models: str
 
 
 @asynccontextmanager
 async def _servers() -> AsyncGenerator[_Servers]:
     async with connected(Settings(), notify=lambda line: stderr().print(line, style="dim")) as endpoints:
-        yield _Servers(await connect(endpoints), swarms.queue_of_swarms(endpoints.task_queue))
+        queue = endpoints.task_queue
+        yield _Servers(await connect(endpoints), swarms.queue_of_swarms(queue), queue_of_models(queue))
 
 
 async def _watch(client: Client, batch: str, lines: Sequence[Line], *, as_json: bool) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from countermand.agents.usage import load_prices
 from countermand.cache.connection import Connection
 from countermand.cache.context import ContextCache
 from countermand.cache.feed import Feed
@@ -51,9 +52,12 @@ async def _serve(settings: Settings, task_queue: str | None, *, as_json: bool) -
         redis = await stack.enter_async_context(Connection(endpoints.redis_url))
         audit = AuditLog.in_folder(settings.state_folder)
         stack.callback(audit.close)
-        plugin = CountermandPlugin(cache=ContextCache(redis), feed=Feed(redis), audit=audit)
+        plugin = CountermandPlugin(
+            cache=ContextCache(redis), feed=Feed(redis), audit=audit, prices=load_prices(settings.model_prices)
+        )
         client = await connect(endpoints, plugin, patience=_PATIENCE)
-        async with providers_at(endpoints.world_url), serving(client, task_queue=queue):
+        serving_all = serving(client, task_queue=queue, model_rate=settings.model_rate)
+        async with providers_at(endpoints.world_url), serving_all:
             if as_json:
                 say_json({"serving": queue, "temporal_host": endpoints.temporal_host})
             else:

@@ -16,7 +16,8 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 from typing_extensions import override
 
-from countermand.agents.think import Thinker, ThinkRequest, Thought
+from countermand.agents.answers import Thought
+from countermand.agents.think import Thinker, ThinkRequest
 from countermand.replay.differences import differences
 from countermand.saga.activities import StepInput, UndoInput, heartbeats
 from countermand.saga.history import recorded_steps

@@ -1,13 +1,12 @@
 """A recorded saga once more, offline: the recorded answers of the model, today's code, a fresh world."""
 
-import uuid
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from itertools import zip_longest
 
 from pydantic import JsonValue
 from temporalio import activity
-from temporalio.client import WorkflowFailureError
+from temporalio.client import WorkflowFailureError, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import Worker
@@ -77,15 +76,18 @@ async def run(
     _check_tools(then, own_tools=own_tools)
     given = history.events[0].workflow_execution_started_event_attributes.input.payloads
     args: list[JsonValue] = await pydantic_data_converter.decode(given)
-    queue = f"replay-{uuid.uuid4().hex[:12]}"
+    queue, others = _queues(history)
     async with temporal_local() as client, serve_world() as served, providers_at(served.url):
         world = WorldUnderTest(served.url)
         for fault in faults:
             await world.fault(**fault.model_dump(mode="json"))
         recital = Recital(await read_answers(history))
-        async with Worker(
-            client, task_queue=queue, workflows=workflows, activities=[_keep_no_record], interceptors=[recital]
-        ):
+        async with AsyncExitStack() as stack:
+            for name in (queue, *others):
+                worker = Worker(
+                    client, task_queue=name, workflows=workflows, activities=[_keep_no_record], interceptors=[recital]
+                )
+                await stack.enter_async_context(worker)
             saga = await client.start_workflow(first.workflow_type, args=args, id=bundle.saga_id, task_queue=queue)
             with suppress(WorkflowFailureError):
                 # A workflow may let its rollback pass: its report tells it all the same.
@@ -112,6 +114,14 @@ def _check_tools(steps: Sequence[RecordedStep], *, own_tools: bool) -> None:
 async def _keep_no_record(_entries: JsonObject) -> None:
     """What is run again is no new decision: the audit log has the one that was."""
     raise ApplicationError("not kept", non_retryable=True, category=ApplicationErrorCategory.BENIGN)
+
+
+def _queues(history: WorkflowHistory) -> tuple[str, set[str]]:
+    """The task queues of the workflow and, beside it, of its activities; the server is ours alone."""
+    own = history.events[0].workflow_execution_started_event_attributes.task_queue.name
+    scheduled = [one for one in history.events if one.HasField("activity_task_scheduled_event_attributes")]
+    named = {one.activity_task_scheduled_event_attributes.task_queue.name for one in scheduled}
+    return own, named - {own}
 
 
 def _line(entry: LedgerEntry, saga_id: str) -> LedgerLine:

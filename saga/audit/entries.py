@@ -78,10 +78,14 @@ class DecisionEntry(EntryBase):
 
 
 class VerdictEntry(EntryBase):
-    """The guard judged a call before it became a step (I12)."""
+    """The guard judged a call before it became a step, or none (I12).
+
+    ``step_no`` is None where it became none: it was refused, or acts on the saga itself. ``tool`` is empty where none
+    has the name that the model made up: that, too, may quote what a customer wrote.
+    """
 
     kind: Literal["verdict"] = "verdict"
-    step_no: int = Field(ge=1)
+    step_no: int | None = Field(default=None, ge=1)
     tool: str
     args: Salted
     rule: RuleName

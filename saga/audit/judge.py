@@ -7,11 +7,12 @@ from typing import Literal, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from countermand.saga.audit.chain import Receipt, Signed, chain_head, content_hash, sha256
-from countermand.saga.audit.entries import ApprovalEntry, Entry, StepEntry, VerdictEntry
+from countermand.saga.audit.entries import ApprovalEntry, Entry, OutcomeEntry, StepEntry, VerdictEntry
 from countermand.saga.audit.errors import AuditError
 from countermand.saga.audit.findings import Finding, FindingKind
 from countermand.saga.audit.keys import Keyring
 from countermand.saga.audit.reader import Leaf, StoredReceipt
+from countermand.saga.types import Outcome
 
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
@@ -128,16 +129,26 @@ def _differences(signed: Sequence[str], records: Sequence[tuple[int, str]]) -> I
             yield FindingKind.ENTRIES_SWAPPED, f"the entry here was signed as entry {origin}", seq
 
 
-def _steps_without_verdict(entries: Iterable[Entry]) -> Iterator[tuple[int, str]]:
-    """Steps that ran without the guard's leave (I12)."""
-    verdicts: dict[int, VerdictEntry] = {}
+def _ran_unapproved(entries: Sequence[Entry]) -> set[int]:
+    """Steps that ran before anybody had approved them; whether they had to be, their verdicts say."""
     approved: set[int] = set()
+    ran: set[int] = set()
+    for entry in entries:
+        if isinstance(entry, ApprovalEntry):
+            (approved.add if entry.granted else approved.discard)(entry.step_no)
+        elif isinstance(entry, OutcomeEntry) and entry.outcome is not Outcome.REFUSED:
+            ran |= {entry.step_no} - approved
+    return ran
+
+
+def _steps_without_verdict(entries: Sequence[Entry]) -> Iterator[tuple[int, str]]:
+    """Steps that ran without the guard's leave (I12)."""
+    verdicts: dict[int | None, VerdictEntry] = {}
+    unapproved = _ran_unapproved(entries)
     for entry in entries:
         match entry:
             case VerdictEntry():
                 verdicts[entry.step_no] = entry
-            case ApprovalEntry():
-                (approved.add if entry.granted else approved.discard)(entry.step_no)
             case StepEntry():
                 verdict = verdicts.get(entry.step_no)
                 step = f"step {entry.step_no} ({entry.tool})"
@@ -145,7 +156,7 @@ def _steps_without_verdict(entries: Iterable[Entry]) -> Iterator[tuple[int, str]
                     yield entry.seq, f"{step} ran, but the guard gave no verdict on these arguments"
                 elif verdict.verdict == "refused":
                     yield entry.seq, f"{step} ran, but the guard refused it by {verdict.rule}"
-                elif verdict.verdict == "needs_approval" and entry.step_no not in approved:
+                elif verdict.verdict == "needs_approval" and entry.step_no in unapproved:
                     yield entry.seq, f"{step} ran, but nobody approved it as {verdict.rule} asks"
             case _:
                 pass

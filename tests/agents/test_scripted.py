@@ -93,6 +93,10 @@ def test_arguments_are_filled_from_earlier_results(reference: str, value: object
             "the script, step 1: expected an answer of pay, got a message of type human: 'A small environment, please'",
         ),
         (
+            ScriptStep(expect=Expect(agent="billing"), say="x"),
+            "the script, step 1: expected to be asked by billing, was by nobody known",
+        ),
+        (
             ScriptStep(expect=Expect(offered=("Pay", "refund")), say="x"),
             "the script, step 1: expected the tools refund to be offered, got QuoteOrder, Pay",
         ),

@@ -6,9 +6,11 @@ import pytest
 from langchain_core.messages import ToolMessage
 
 from countermand.agents.agent_saga import TurnResult
+from countermand.agents.scripted import Expect, ScriptCall, ScriptStep
 from countermand.agents.team import FOUR_AGENTS, ORDER_TEAM, Team
 from countermand.saga import SagaState
 from countermand.saga.approvals import decide_approval
+from countermand.saga.types import JsonObject
 from countermand.testing.env import SagaEnv
 from tests.agents.asking import asked
 from tests.agents.orders import BYE, CHARGE, KINDS, QUOTE, TEXT, calls
@@ -56,6 +58,14 @@ async def test_when_infrastructure_fails_billings_charge_is_undone(saga_env: Sag
     assert await saga_env.world.standing() == []
 
 
+async def test_a_script_is_told_which_agent_asks(saga_env: SagaEnv, script: Callable[..., str]) -> None:
+    concierge = ScriptStep(expect=Expect(agent="concierge"), calls=(ScriptCall(tool="transfer_to_billing"),))
+    billing = ScriptStep(expect=Expect(agent="billing"), say="Nothing to charge.")
+    result = await (await saga_env.start_turn(TEXT, model=script(concierge, billing), team=FOUR_AGENTS)).result()
+
+    assert result.text == "Nothing to charge."
+
+
 async def test_calls_behind_a_handover_are_not_run(saga_env: SagaEnv, script: Callable[..., str]) -> None:
     away = calls(("transfer_to_billing", {}), ("quote_order", {**QUOTE.calls[0].args, "plan": "small"}))
     result = await (await saga_env.start_turn(TEXT, model=script(QUOTE, away, BYE), team=FOUR_AGENTS)).result()
@@ -82,7 +92,7 @@ async def test_models_that_blunder_place_exactly_one_order(saga_env: SagaEnv, pe
 
 
 async def test_text_that_others_wrote_gives_no_orders(saga_env: SagaEnv) -> None:
-    record = {"name": "evil.example.dev", "type": "TXT", "values": [INJECTED]}
+    record: JsonObject = {"name": "evil.example.dev", "type": "TXT", "values": [INJECTED]}
     await saga_env.world.seed(records=[record])
     talk = saga_env.chat(model="stub:gullible")
     await talk.say(TEXT, confirmed=True)

@@ -1,13 +1,15 @@
 """Whatever a model answers: it is bounded, explained to the model, and leaves nothing in the world."""
 
+import json
 from collections.abc import Callable
 
 import pytest
 from langchain_core.messages import ToolMessage
 
 from countermand.agents.agent_saga import TurnResult
-from countermand.agents.scripted import RawCall, ScriptStep
+from countermand.agents.scripted import RawCall, ScriptCall, ScriptStep
 from countermand.saga import CauseKind, SagaState
+from countermand.saga.types import JsonObject
 from countermand.testing.env import SagaEnv
 from tests.agents.orders import BYE, CLUSTER, COMMIT, ORDER, QUOTE, QUOTED, RESERVE, calls
 
@@ -56,13 +58,46 @@ async def test_a_number_that_is_none_is_refused(saga_env: SagaEnv, script: Scrip
     assert await saga_env.world.ledger() == []
 
 
-async def test_a_hundred_calls_in_one_message_are_bounded_and_undone(saga_env: SagaEnv, script: Script) -> None:
+@pytest.mark.parametrize("number", [17, 100, 1_000])
+async def test_of_a_hundred_calls_in_one_message_none_is_run(saga_env: SagaEnv, script: Script, number: int) -> None:
+    many = calls(*[("reserve_stock", QUOTED)] * number)
+    result = await (await saga_env.start_turn("An order", model=script(QUOTE, many, BYE))).result()
+
+    assert {one.rule for one in result.verdicts if one.verdict == "refused"} == {"bound"}
+    assert told(result)[0] == "not run: a message may hold 16 calls, and none of more is run"
+    assert result.saga.state is SagaState.COMMITTED
+    assert await saga_env.world.ledger() == []
+
+
+async def test_a_model_that_will_not_be_bounded_is_stopped(saga_env: SagaEnv, script: Script) -> None:
     many = calls(*[("reserve_stock", QUOTED)] * 100)
-    result = await (await saga_env.start_turn("An order", model=script(QUOTE, many))).result()
+    result = await (await saga_env.start_turn("An order", model=script(QUOTE, *[many] * 9))).result()
 
     assert result.saga.cause is not None
     assert result.saga.cause.kind is CauseKind.LIMIT
-    assert len(result.verdicts) == 101
+    assert await saga_env.world.ledger() == []
+
+
+async def test_call_ids_that_a_model_uses_twice_are_told_apart(saga_env: SagaEnv, script: Script) -> None:
+    sizes = ("small", "medium")
+    twice = ScriptStep(
+        calls=tuple(ScriptCall(tool="quote_order", args=ORDER | {"plan": plan}, id="same") for plan in sizes)
+    )
+    result = await (await saga_env.start_turn("An order", model=script(twice, BYE))).result()
+
+    answers = [one for one in result.messages if isinstance(one, ToolMessage)]
+    assert [json.loads(one.text)["order"]["plan"] for one in answers] == list(sizes)
+    assert len({one.tool_call_id for one in answers}) == 2
+    assert await saga_env.world.ledger() == []
+
+
+async def test_a_charge_that_is_repeated_in_one_message_is_made_once(saga_env: SagaEnv, script: Script) -> None:
+    charge = ("authorize_payment", QUOTED)
+    model = script(QUOTE, calls(charge, charge), BYE, BYE)
+    result = await (await saga_env.start_turn("An order", model=model)).result()
+
+    assert told(result) == ["not run: order may call authorize_payment 1 times in an order"]
+    assert (await saga_env.world.done()).count("payments.authorize") == 1
     assert await saga_env.world.standing() == []
 
 
@@ -71,7 +106,7 @@ async def test_a_model_that_repeats_a_refused_call_is_stopped_and_undone(saga_en
     result = await (await saga_env.start_turn("An order", model=script(QUOTE, RESERVE, *[wrong] * 9))).result()
 
     assert result.saga.cause is not None
-    assert "6 refused calls" in result.saga.cause.message
+    assert "6 messages with refused calls" in result.saga.cause.message
     assert await saga_env.world.standing() == []
 
 
@@ -95,7 +130,8 @@ async def test_an_empty_and_a_huge_answer_end_the_turn_without_effect(
 
 
 async def test_two_intended_identical_calls_stay_two(saga_env: SagaEnv, script: Script) -> None:
-    balancer = ("create_load_balancer", {"cluster_id": "{{provision_cluster.cluster_id}}"})
+    which: JsonObject = {"cluster_id": "{{provision_cluster.cluster_id}}"}
+    balancer = ("create_load_balancer", which)
     model = script(QUOTE, RESERVE, CLUSTER, calls(balancer, balancer), COMMIT, BYE)
     result = await (await saga_env.start_turn("An order", model=model)).result()
 

@@ -1,13 +1,15 @@
 """Sagas whose decisions and effects go to an audit log, on real servers."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
+from countermand.agents.team import ORDER_TEAM
 from countermand.plugin import CountermandPlugin
 from countermand.saga import SagaOptions, SagaState
+from countermand.saga.approvals import decide_approval
 from countermand.saga.audit.entries import Entry
 from countermand.saga.audit.judge import read_leaf
 from countermand.saga.audit.keys import KEYRING_FILE, create_development_key, read_keyring
@@ -24,6 +26,8 @@ from countermand.testing.waiting import until
 from countermand.testing.worlds import WorldUnderTest
 from countermand.tools.client import providers_at
 from countermand.worker import build_worker
+from tests.agents.asking import asked
+from tests.agents.orders import BYE, QUOTE, calls
 from tests.saga.orders import ORDER_PLAN, ROUTE
 
 ORDER_TEXT = "a medium environment in eu-west for ada@example.com at ada.example.dev, two load balancers, tok_visa"
@@ -75,9 +79,41 @@ async def test_every_decision_and_effect_of_an_agents_order_is_in_the_log(audite
 
     steps = [entry.tool for entry in entries if entry.kind == "step"]
     assert steps == [step.tool for step in result.saga.steps]
-    assert len([entry for entry in entries if entry.kind == "verdict"]) == len(steps)
+    verdicts = [entry for entry in entries if entry.kind == "verdict"]
+    assert [entry.tool for entry in verdicts if entry.step_no] == steps
+    assert [(entry.tool, entry.rule) for entry in verdicts if not entry.step_no] == [("commit", "builtin")]
     assert len([entry for entry in entries if entry.kind == "outcome"]) == len(steps)
     assert all(entry.actor == "agent:order" for entry in entries if entry.kind == "decision")
+    assert_verified(folder)
+
+
+async def test_a_refused_call_is_in_the_log_with_the_rule_and_without_a_name_that_was_made_up(
+    audited: SagaEnv, folder: Path, script: Callable[..., str]
+) -> None:
+    model = script(QUOTE, calls(("wire_ada_at_example_com", {})), calls(("reserve_stock", {"quote_id": [1]})), BYE)
+    result = await (await audited.start_turn(ORDER_TEXT, model=model)).result()
+
+    entries = await in_the_log(folder, result.saga.id, SagaState.COMMITTED)
+
+    refused = [entry for entry in entries if entry.kind == "verdict" and entry.verdict == "refused"]
+    assert [(entry.tool, entry.rule) for entry in refused] == [("", "allowlist"), ("reserve_stock", "schema")]
+    assert_verified(folder)
+
+
+@pytest.mark.parametrize("granted", [True, False])
+async def test_an_approval_is_in_the_log_with_who_decided_and_no_finding(
+    audited: SagaEnv, folder: Path, granted: bool
+) -> None:
+    team = ORDER_TEAM.model_copy(update={"approvals": {"authorize_payment": "always"}})
+    turn = await audited.start_turn(ORDER_TEXT, team=team)
+    (request,) = await asked(turn)
+    await decide_approval(audited.client, request.id, granted=granted, by="grace")
+    report = (await turn.result()).saga
+
+    entries = await in_the_log(folder, report.id, report.state)
+
+    approvals = [(entry.actor, entry.granted) for entry in entries if entry.kind == "approval"]
+    assert approvals == [("operator:grace", granted)]
     assert_verified(folder)
 
 
