@@ -11,6 +11,7 @@ from langchain_core.messages import (
     AIMessageChunk,
     AnyMessage,
     BaseMessageChunk,
+    HumanMessage,
     SystemMessage,
     message_chunk_to_message,
 )
@@ -20,12 +21,14 @@ from pydantic import Field
 from temporalio import activity, workflow
 from temporalio.common import RetryPolicy
 
-from countermand.agents.builtin import BUILTINS, Transfer
+from countermand.agents.builtin import BUILTINS, Transfer, transfers
 from countermand.agents.context import Contexts
+from countermand.agents.conversation import bounded, instructions_of
 from countermand.agents.feed import TEXT
-from countermand.agents.messages import as_json
+from countermand.agents.messages import Message, WithoutDefaults, as_json
 from countermand.agents.models import resolve_model
-from countermand.agents.team import CONFIRMED, Agent
+from countermand.agents.team import CONFIRMED, Agent, AgentName
+from countermand.agents.turn_input import this_turn
 from countermand.cache.feed import Feed
 from countermand.cache.types import ContextRef
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, heartbeats
@@ -41,14 +44,11 @@ MAX_NAME = 128
 
 
 class ThinkRequest(Frozen):
-    """What an agent is asked: the conversation by reference, and the messages since."""
+    """Which agent is asked, and the turn's messages since the customer's own; the turn started with all else."""
 
-    agent: Agent
-    transfers: dict[str, str] = Field(default={}, description="Tools that hand over, as the model reads of them.")
+    agent: AgentName
     model: str
-    context: ContextRef | None
-    delta: list[AnyMessage]
-    confirmed: bool = False
+    delta: list[Message]
 
 
 class Thought(Frozen):
@@ -57,7 +57,7 @@ class Thought(Frozen):
     ``malformed`` names the calls whose arguments were not even JSON, by call id.
     """
 
-    message: AIMessage
+    message: Annotated[AIMessage, WithoutDefaults]
     prompt: str
     malformed: Annotated[dict[str, str], Field(default_factory=dict)]
 
@@ -78,15 +78,18 @@ class Thinker:
     async def think(self, request: ThinkRequest) -> Thought:
         """Ask the model once; retries are Temporal's."""
         async with heartbeats():
-            ref = request.context
+            turn = await this_turn()
+            agent, ref = turn.team.agent(request.agent), turn.context
             base: list[AnyMessage] = await self._contexts.read(ref) if ref else []
-            model = _model(request.model).bind_tools(_schemas(request.agent, request.transfers))
-            instructions = request.agent.instructions + (f"\n{CONFIRMED}\n" if request.confirmed else "")
-            prompt: list[AnyMessage] = [SystemMessage(instructions), *base, *request.delta]
+            model = _model(request.model).bind_tools(_schemas(agent, transfers(agent, turn.team)))
+            instructions = instructions_of(agent, base) + (f"\n{CONFIRMED}\n" if turn.confirmed else "")
+            earlier = [message for message in base if not isinstance(message, SystemMessage)]
+            said: list[AnyMessage] = [HumanMessage(turn.text), *request.delta]
+            prompt: list[AnyMessage] = [SystemMessage(instructions), *earlier, *said]
             answer = await self._ask(model, prompt, ref)
-            thought = _normalised(answer, prompt=safe_digest([*as_json(prompt)]), turn_length=len(request.delta))
+            thought = _normalised(answer, prompt=safe_digest([*as_json(prompt)]), turn_length=len(said))
             if ref is not None and not thought.message.tool_calls:
-                await self._contexts.share_next(ref, [*base, *request.delta, thought.message])
+                await self._contexts.share_next(ref, bounded([*base, *said, thought.message]))
             return thought
 
     async def _ask(
@@ -110,7 +113,7 @@ async def think(request: ThinkRequest) -> Thought:
     return await workflow.execute_activity_method(
         Thinker.think,
         request,
-        summary=f"{request.agent.name} thinks",
+        summary=f"{request.agent} thinks",
         start_to_close_timeout=timedelta(seconds=90),
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=RetryPolicy(maximum_attempts=3),
