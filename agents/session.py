@@ -5,7 +5,7 @@ from collections import deque
 from enum import StrEnum
 
 from langchain_core.messages import HumanMessage
-from pydantic import Field, JsonValue
+from pydantic import Field
 from temporalio import workflow
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, ChildWorkflowError, FailureError
@@ -16,7 +16,7 @@ from countermand.agents.guard import Spent
 from countermand.agents.messages import Message, as_json
 from countermand.agents.team import Team
 from countermand.agents.turn import TurnInput
-from countermand.cache.types import Context, ContextRef, Fact, FactConflict
+from countermand.cache.types import Context, ContextRef, Fact, FactConflict, Facts, PutFact
 from countermand.saga import SagaOptions, SagaState
 from countermand.saga.state import SAGA_STATE
 from countermand.saga.tasks import uninterrupted
@@ -82,14 +82,6 @@ class SessionInput(Frozen):
     facts: tuple[Fact, ...] = ()
     spent: Spent = Spent()
     tainted: bool = False
-
-
-class PutFact(Frozen):
-    """A fact to store, if it is still at the version that the writer read (0: there was none)."""
-
-    name: str = Field(pattern=ID_PATTERN)
-    value: JsonValue
-    expected_version: int = Field(ge=0)
 
 
 class SessionStatus(Frozen):
@@ -172,9 +164,16 @@ class ChatSession:
         return self._context()
 
     @workflow.query
-    def facts(self) -> tuple[Fact, ...]:
+    def facts(self) -> Facts:
         """The facts that tools and MCP clients stored."""
-        return tuple(self._facts.values())
+        kept = tuple(self._facts.values())
+        return Facts(
+            tenant=self._start.tenant,
+            session=workflow.info().workflow_id,
+            # No fact is ever dropped: the sum of their versions counts all changes.
+            version=sum(fact.version for fact in kept),
+            facts=kept,
+        )
 
     @workflow.update
     async def put_fact(self, put: PutFact) -> Fact | FactConflict:
