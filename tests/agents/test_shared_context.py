@@ -1,8 +1,6 @@
 """Conversations that every worker shares through Redis, and that lose nothing without it."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -13,16 +11,11 @@ from countermand.agents.agent_saga import TurnResult
 from countermand.agents.conversation import MAX_CONVERSATION_BYTES
 from countermand.agents.feed import STEP, TEXT
 from countermand.agents.session import MAX_TEXT, ChatSession
-from countermand.cache.connection import Connection
-from countermand.cache.context import ContextCache
-from countermand.cache.feed import BEGINNING, Feed
+from countermand.cache.feed import BEGINNING
 from countermand.cache.types import FeedEvent
-from countermand.plugin import CountermandPlugin
 from countermand.saga import SagaState
-from countermand.testing.env import SagaEnv
 from countermand.testing.worlds import WorldUnderTest
-from countermand.tools.client import providers_at
-from countermand.worker import build_worker
+from tests.agents.sharing import worker
 from tests.cache.servers import RedisServer, valkey_program
 from tests.saga.orders import EFFECTS, standing_kinds
 
@@ -34,33 +27,10 @@ TALK = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Shared:
-    """A worker with a near cache of its own, and Redis behind."""
-
-    env: SagaEnv
-    cache: ContextCache
-    feed: Feed
-
-
 @pytest.fixture
 def valkey(tmp_path: Path) -> Generator[RedisServer]:
     with RedisServer(valkey_program(), tmp_path) as server:
         yield server
-
-
-@asynccontextmanager
-async def worker(client: Client, world: WorldUnderTest, url: str, queue: str) -> AsyncGenerator[Shared]:
-    """A worker of a queue; two of them take turns, each with a cache of its own."""
-    async with AsyncExitStack() as stack:
-        redis = await stack.enter_async_context(Connection(url))
-        cache, feed = ContextCache(redis), Feed(redis)
-        config = client.config()
-        config["plugins"] = [CountermandPlugin(cache=cache, feed=feed)]
-        env = SagaEnv(client=Client(**config), task_queue=queue, world=world)
-        await stack.enter_async_context(providers_at(world.url))
-        await stack.enter_async_context(build_worker(env.client, task_queue=queue))
-        yield Shared(env, cache, feed)
 
 
 def as_told(result: TurnResult) -> tuple[str, SagaState, list[str]]:
