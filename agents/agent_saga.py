@@ -8,7 +8,7 @@ from temporalio.langgraph import graph
 from countermand.agents.dry_run import PlanLine
 from countermand.agents.graph import GRAPH
 from countermand.agents.guard import Spent, Verdict
-from countermand.agents.messages import refusal, unanswered
+from countermand.agents.messages import Message, refusal, unanswered
 from countermand.agents.turn import MAX_THOUGHTS, Turn, TurnInput
 from countermand.agents.usage import Usage
 from countermand.saga import SagaReport, SagaRolledBack, SagaState, transaction
@@ -24,14 +24,18 @@ class TurnResult(Frozen):
 
     session: str | None
     turn: int
-    text: str
     saga: SagaReport
     verdicts: tuple[Verdict, ...] = ()
     usage: dict[str, Usage] = Field(default={}, description="By model.")
     spent: Spent = Spent()
     tainted: bool = False
     plan: tuple[PlanLine, ...] = Field(default=(), description="Of a dry run: what would be done.")
-    messages: list[AnyMessage]
+    messages: list[Message] = Field(min_length=1)
+
+    @property
+    def text(self) -> str:
+        """What the customer is told."""
+        return self.messages[-1].text or f"The transaction is {self.saga.state}."
 
 
 @workflow.defn
@@ -64,12 +68,10 @@ class AgentSaga:
             report = error.report
             messages += [refusal(call, "the transaction was rolled back") for call in unanswered(messages)]
             messages.append(AIMessage(_rolled_back(report)))
-        text = messages[-1].text or f"The transaction is {report.state}."
         committed = turn is not None and report.state is SagaState.COMMITTED
         return TurnResult(
             session=request.session,
             turn=request.turn,
-            text=text,
             saga=report,
             verdicts=tuple(turn.guard.verdicts) if turn else (),
             usage=turn.usage if turn else {},

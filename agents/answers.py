@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages import ToolCall as ModelCall
 from pydantic import Field, TypeAdapter
 
+from countermand.agents.messages import WithoutDefaults
 from countermand.agents.usage import Price, Usage, usage_of
 from countermand.saga.types import Frozen
 
@@ -26,7 +27,7 @@ class Thought(Frozen):
     ``malformed`` names the calls whose arguments were not even JSON, by call id.
     """
 
-    message: AIMessage
+    message: Annotated[AIMessage, WithoutDefaults]
     prompt: str
     malformed: Annotated[dict[str, str], Field(default_factory=dict)]
     usage: Usage = Usage()

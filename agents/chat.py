@@ -15,12 +15,12 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
 )
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
-from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from countermand.agents.agent_saga import AgentSaga, TurnResult
 from countermand.agents.feed import TEXT
-from countermand.agents.session import ChatSession, Say, SessionInput, TurnTicket
+from countermand.agents.session import BUSY, ChatSession, Say, SessionInput, TurnTicket
 from countermand.agents.team import ORDER_TEAM, Team
 from countermand.cache.feed import BEGINNING, Feed
 from countermand.cache.types import FeedEvent
@@ -32,6 +32,10 @@ POLL = timedelta(milliseconds=100)
 
 class SessionClosed(CountermandError):
     """The session takes no more messages; start another one."""
+
+
+class SessionBusy(CountermandError):
+    """Too many messages wait for their turn; say it again when one has ended."""
 
 
 class TurnLost(CountermandError):
@@ -56,7 +60,8 @@ class Chat:
         """Send a message, starting the session if there is none; answers at once.
 
         Raises:
-            SessionClosed: The session has ended.
+            SessionClosed: The session has ended, or has had all the turns that a session has.
+            SessionBusy: Too many messages wait for their turn.
         """
         start = WithStartWorkflowOperation(
             ChatSession.run,
@@ -82,6 +87,8 @@ class Chat:
             # The start keeps its own error, and Python complains on standard error of one that nobody took.
             with suppress(WorkflowAlreadyStartedError):
                 await start.workflow_handle()
+            if isinstance(error.cause, ApplicationError) and error.cause.type == BUSY:
+                raise SessionBusy(f"session {self.session!r}: {error.cause.message}") from error
             raise SessionClosed(f"session {self.session!r} is closed: choose another --session") from error
 
     async def watch(self, ticket: TurnTicket) -> AsyncGenerator[SagaReport | str]:

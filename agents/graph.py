@@ -58,7 +58,7 @@ def draw(team: Team) -> str:
 
 
 async def _agent(state: TurnState, runtime: Runtime[Turn]) -> Update:
-    return {"messages": [await runtime.context.think(state["active"], state["messages"])]}
+    return {"messages": [await runtime.context.think(state["active"], state["messages"][1:])]}
 
 
 async def _tools(state: TurnState, runtime: Runtime[Turn]) -> Command[Literal["agent"]]:

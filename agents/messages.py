@@ -2,13 +2,24 @@
 
 import re
 from collections.abc import Sequence
+from typing import Annotated
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, PlainSerializer, TypeAdapter, ValidationError
 
 from countermand.saga.types import JsonObject
 
-Messages: TypeAdapter[list[AnyMessage]] = TypeAdapter(list[AnyMessage])
+
+def _without_defaults(message: AnyMessage) -> JsonObject:
+    return {"type": message.type, **message.model_dump(mode="json", exclude_defaults=True)}
+
+
+WithoutDefaults = PlainSerializer(_without_defaults)
+"""Leaves out the fields of a message that have their defaults: histories and caches hold many messages."""
+
+Message = Annotated[AnyMessage, WithoutDefaults]
+
+Messages: TypeAdapter[list[AnyMessage]] = TypeAdapter(list[Message])
 
 
 def as_json(messages: Sequence[AnyMessage]) -> tuple[JsonObject, ...]:

@@ -4,19 +4,20 @@ import asyncio
 from collections import deque
 from enum import StrEnum
 
-from langchain_core.messages import AnyMessage, HumanMessage
-from pydantic import Field, JsonValue
+from langchain_core.messages import HumanMessage
+from pydantic import Field
 from temporalio import workflow
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, ChildWorkflowError, FailureError
 
 from countermand.agents.agent_saga import AgentSaga, TurnResult
+from countermand.agents.conversation import bounded, by_reference, opening
 from countermand.agents.guard import Spent
-from countermand.agents.messages import Messages, as_json
+from countermand.agents.messages import Message, as_json
 from countermand.agents.team import Team
-from countermand.agents.think import ModelQueue
 from countermand.agents.turn import TurnInput
-from countermand.cache.types import Context, ContextRef, Fact, FactConflict
+from countermand.agents.turn_input import ModelQueue
+from countermand.cache.types import Context, ContextRef, Fact, FactConflict, Facts, PutFact
 from countermand.saga import SagaOptions, SagaState
 from countermand.saga.state import SAGA_STATE
 from countermand.saga.tasks import uninterrupted
@@ -25,14 +26,20 @@ from countermand.saga.types import ID_PATTERN, Frozen
 MAX_TEXT = 16_000
 """Characters of one user message."""
 
-MAX_CONTEXT_BYTES = 300_000
-"""How much of the conversation a model is shown; the oldest whole turns go first. A payload holds 2 MB."""
-
 MAX_FACTS = 100
 MAX_FACT_BYTES = 8_000
+MAX_QUEUED = 8
+MAX_TURNS = 4_000
+"""With these a session that continues as new carries less than the 2 MB of a payload."""
 
 TURNS_PER_RUN = 200
 """Continue as new long before the limits of a run (2,000 updates, 51,200 events)."""
+
+SHOWN_TURNS = 100
+"""The newest turns, which a status shows."""
+
+CLOSED, BUSY = "SessionClosed", "SessionBusy"
+"""Why a message is not taken: the session takes no more, or no more for now."""
 
 
 class TurnState(StrEnum):
@@ -68,25 +75,19 @@ class SessionInput(Frozen):
     model_queue: ModelQueue = None
     options: SagaOptions = SagaOptions()
     tenant: str = Field(default="default", pattern=ID_PATTERN)
-    conversation: tuple[list[AnyMessage], ...] = ()
+    turns_per_run: int = Field(default=TURNS_PER_RUN, ge=1)
+    conversation: tuple[Message, ...] = ()
     version: int = 0
-    tickets: tuple[TurnTicket, ...] = ()
-    queued: tuple[tuple[int, Say], ...] = ()
+    turn_ids: tuple[str, ...] = ()
+    queued: tuple[Say, ...] = ()
+    closed: bool = False
     facts: tuple[Fact, ...] = ()
     spent: Spent = Spent()
     tainted: bool = False
 
 
-class PutFact(Frozen):
-    """A fact to store, if it is still at the version that the writer read (0: there was none)."""
-
-    name: str = Field(pattern=ID_PATTERN)
-    value: JsonValue
-    expected_version: int = Field(ge=0)
-
-
 class SessionStatus(Frozen):
-    """A session at a glance."""
+    """A session at a glance; of its turns the newest."""
 
     session: str
     version: int
@@ -100,54 +101,53 @@ class ChatSession:
     @workflow.init
     def __init__(self, start: SessionInput) -> None:
         self._start = start
-        self._turns: deque[list[AnyMessage]] = deque(start.conversation)
+        self._conversation = [*start.conversation]
         self._version = start.version
-        self._tickets = {ticket.turn_id: ticket for ticket in start.tickets}
+        self._turns = {turn_id: turn for turn, turn_id in enumerate(start.turn_ids, start=1)}
         self._queue = deque(start.queued)
-        self._closed = False
+        self._ended = len(start.turn_ids) - len(start.queued)
+        self._team = by_reference(start.team)
+        self._closed, self._cancelled = start.closed, False
         self._child_started = False
         self._facts = {fact.name: fact for fact in start.facts}
         self._spent, self._tainted = start.spent, start.tainted
         self._ref: ContextRef = self._context().ref
 
     @workflow.run
-    async def run(self, start: SessionInput) -> SessionStatus:  # noqa: ARG002 - taken by __init__
+    async def run(self, start: SessionInput) -> SessionStatus:
         """Serve turns until closed or cancelled."""
         try:
-            for _ in range(TURNS_PER_RUN):
-                await workflow.wait_condition(lambda: bool(self._queue) or self._closed)
+            until = self._ended + start.turns_per_run
+            while self._ended < until and not workflow.info().is_continue_as_new_suggested():
+                await workflow.wait_condition(self._has_something_to_do)
                 if not self._queue:
                     break
-                await self._turn(*self._queue.popleft())
+                await self._turn(self._queue.popleft())
         except asyncio.CancelledError:
-            self._closed = True
+            self._closed = self._cancelled = True
         await uninterrupted(asyncio.create_task(workflow.wait_condition(workflow.all_handlers_finished)))
-        if not self._closed:
+        if not self._cancelled and (self._queue or not self._closed):
             workflow.continue_as_new(self._carried())
         return self.status()
 
     @workflow.update
     async def say(self, message: Say) -> TurnTicket:
         """Take a message; answers at once where the turn's result will be."""
-        known = self._tickets.get(message.turn_id)
-        if known is not None:
-            return known
-        turn = len(self._tickets) + 1
-        busy = bool(self._queue) or any(ticket.state is not TurnState.ENDED for ticket in self._tickets.values())
-        ticket = TurnTicket(
-            turn=turn,
-            saga_id=f"{workflow.info().workflow_id}/t{turn}",
-            turn_id=message.turn_id,
-            state=TurnState.QUEUED if busy else TurnState.RUNNING,
-        )
-        self._tickets[message.turn_id] = ticket
-        self._queue.append((turn, message))
-        return ticket
+        if message.turn_id not in self._turns:
+            self._turns[message.turn_id] = len(self._turns) + 1
+            self._queue.append(message)
+        return self._ticket(message.turn_id)
 
     @say.validator
-    def _check_say(self, message: Say) -> None:  # noqa: ARG002 - a validator takes its update's argument
+    def _check_say(self, message: Say) -> None:
         if self._closed or workflow.cancellation_reason() is not None:
-            raise ApplicationError("the session is closed: start another one", type="SessionClosed")
+            raise ApplicationError("the session is closed: start another one", type=CLOSED)
+        if message.turn_id in self._turns:
+            return
+        if len(self._turns) >= MAX_TURNS:
+            raise ApplicationError(f"the session has had its {MAX_TURNS:,} turns: start another one", type=CLOSED)
+        if len(self._queue) >= MAX_QUEUED:
+            raise ApplicationError(f"{MAX_QUEUED} turns wait already: say it again when one has ended", type=BUSY)
 
     @workflow.signal
     def close(self) -> None:
@@ -157,8 +157,8 @@ class ChatSession:
     @workflow.query
     def status(self) -> SessionStatus:
         """The session at a glance."""
-        tickets = tuple(self._tickets.values())
-        return SessionStatus(session=workflow.info().workflow_id, version=self._version, turns=tickets)
+        newest = tuple(self._ticket(turn_id) for turn_id in [*self._turns][-SHOWN_TURNS:])
+        return SessionStatus(session=workflow.info().workflow_id, version=self._version, turns=newest)
 
     @workflow.query
     def context(self) -> Context:
@@ -166,9 +166,16 @@ class ChatSession:
         return self._context()
 
     @workflow.query
-    def facts(self) -> tuple[Fact, ...]:
+    def facts(self) -> Facts:
         """The facts that tools and MCP clients stored."""
-        return tuple(self._facts.values())
+        kept = tuple(self._facts.values())
+        return Facts(
+            tenant=self._start.tenant,
+            session=workflow.info().workflow_id,
+            # No fact is ever dropped: the sum of their versions counts all changes.
+            version=sum(fact.version for fact in kept),
+            facts=kept,
+        )
 
     @workflow.update
     async def put_fact(self, put: PutFact) -> Fact | FactConflict:
@@ -188,15 +195,29 @@ class ChatSession:
         if len(put.model_dump_json()) > MAX_FACT_BYTES:
             raise ApplicationError(f"a fact has {MAX_FACT_BYTES:,} bytes at most", type="FactTooLarge")
 
-    async def _turn(self, number: int, message: Say) -> None:
-        ticket = self._tickets[message.turn_id]
-        self._mark(ticket, TurnState.RUNNING)
+    def _ticket(self, turn_id: str) -> TurnTicket:
+        turn, state = self._turns[turn_id], TurnState.QUEUED
+        if turn <= self._ended:
+            state = TurnState.ENDED
+        elif turn == self._ended + 1 and not self._cancelled:
+            state = TurnState.RUNNING
+        return TurnTicket(turn=turn, saga_id=self._saga_id(turn), turn_id=turn_id, state=state)
+
+    def _saga_id(self, turn: int) -> str:
+        return f"{workflow.info().workflow_id}/t{turn}"
+
+    def _has_something_to_do(self) -> bool:
+        return bool(self._queue) or self._closed or workflow.info().is_continue_as_new_suggested()
+
+    async def _turn(self, message: Say) -> None:
+        turn = self._turns[message.turn_id]
+        saga_id = self._saga_id(turn)
         request = TurnInput(
             text=message.text,
             model=self._start.model,
-            team=self._start.team,
+            team=self._team,
             session=workflow.info().workflow_id,
-            turn=number,
+            turn=turn,
             context=self._ref,
             tenant=self._start.tenant,
             spent=self._spent,
@@ -205,14 +226,14 @@ class ChatSession:
             model_queue=self._start.model_queue,
             options=self._start.options,
         )
-        child = asyncio.create_task(self._run_child(ticket.saga_id, request))
+        child = asyncio.create_task(self._run_child(saga_id, request))
         try:
             await asyncio.shield(child)
         except asyncio.CancelledError:
             self._closed = True
-            await uninterrupted(asyncio.create_task(self._cancel_child(ticket.saga_id)))
+            await uninterrupted(asyncio.create_task(self._cancel_child(saga_id)))
             await uninterrupted(child)
-        self._mark(ticket, TurnState.ENDED)
+        self._ended = turn
 
     async def _cancel_child(self, saga_id: str) -> None:
         """Tell the saga why; it ends cleanly and is waited for, since its answer belongs to the conversation."""
@@ -243,36 +264,26 @@ class ChatSession:
             workflow.logger.warning("turn %s ended without an answer: %s", saga_id, error)
             return
         self._spent, self._tainted = result.spent, result.tainted
-        self._append([HumanMessage(request.text), *result.messages])
-
-    def _append(self, messages: list[AnyMessage]) -> None:
-        self._turns.append(messages)
-        while len(self._turns) > 1 and len(Messages.dump_json(self._messages())) > MAX_CONTEXT_BYTES:
-            self._turns.popleft()
+        self._conversation = bounded([*self._conversation, HumanMessage(request.text), *result.messages])
         self._version += 1
         self._ref = self._context().ref
-
-    def _messages(self) -> list[AnyMessage]:
-        return [message for turn in self._turns for message in turn]
 
     def _context(self) -> Context:
         return Context(
             tenant=self._start.tenant,
             session=workflow.info().workflow_id,
             version=self._version,
-            messages=as_json(self._messages()),
+            messages=as_json([*opening(self._start.team), *self._conversation]),
         )
-
-    def _mark(self, ticket: TurnTicket, state: TurnState) -> None:
-        self._tickets[ticket.turn_id] = ticket.model_copy(update={"state": state})
 
     def _carried(self) -> SessionInput:
         return self._start.model_copy(
             update={
-                "conversation": tuple(self._turns),
+                "conversation": tuple(self._conversation),
                 "version": self._version,
-                "tickets": tuple(self._tickets.values()),
+                "turn_ids": tuple(self._turns),
                 "queued": tuple(self._queue),
+                "closed": self._closed,
                 "facts": tuple(self._facts.values()),
                 "spent": self._spent,
                 "tainted": self._tainted,

@@ -16,8 +16,8 @@ from countermand.agents.batch import Line
 from countermand.agents.lines import LOST, Amounts, LineEnd, awaited_end, end_of
 from countermand.agents.pages import BatchRef, Page, page_of
 from countermand.agents.team import ORDER_TEAM, Team
-from countermand.agents.think import ModelQueue
 from countermand.agents.turn import TurnInput
+from countermand.agents.turn_input import ModelQueue
 from countermand.saga import SagaOptions, SagaState
 from countermand.saga.tasks import uninterrupted
 from countermand.saga.types import Frozen

@@ -3,25 +3,25 @@
 import asyncio
 from datetime import timedelta
 from functools import lru_cache
-from typing import Annotated
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, SystemMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from pydantic import Field
 from temporalio import activity, workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 
 from countermand.agents.answers import Thought, normalised
-from countermand.agents.builtin import BUILTINS, Transfer
+from countermand.agents.builtin import BUILTINS, Transfer, transfers
 from countermand.agents.context import Contexts
+from countermand.agents.conversation import bounded, instructions_of
 from countermand.agents.failures import as_failure
 from countermand.agents.feed import TEXT
-from countermand.agents.messages import as_json
+from countermand.agents.messages import Message, as_json
 from countermand.agents.models import resolve_model
 from countermand.agents.offline import AGENT
-from countermand.agents.team import CONFIRMED, Agent
+from countermand.agents.team import CONFIRMED, Agent, AgentName
+from countermand.agents.turn_input import this_turn
 from countermand.agents.usage import PRICES, Prices
 from countermand.cache.feed import Feed
 from countermand.cache.types import ContextRef
@@ -30,11 +30,6 @@ from countermand.saga.journal import safe_digest
 from countermand.saga.tool import declared
 from countermand.saga.types import Frozen, JsonObject
 
-ModelQueue = Annotated[
-    str | None, Field(description="The task queue that models are asked from; the workflow's own if None.")
-]
-"""Travels in the start input. A queue of its own has a rate limit, and no tool call waits behind a model's answer."""
-
 
 def queue_of_models(task_queue: str) -> str:
     """The task queue for model calls that ``countermand worker`` serves beside another one and that one's swarms."""
@@ -42,14 +37,11 @@ def queue_of_models(task_queue: str) -> str:
 
 
 class ThinkRequest(Frozen):
-    """What an agent is asked: the conversation by reference, and the messages since."""
+    """Which agent is asked, and the turn's messages since the customer's own; the turn started with all else."""
 
-    agent: Agent
-    transfers: dict[str, str] = Field(default={}, description="Tools that hand over, as the model reads of them.")
+    agent: AgentName
     model: str
-    context: ContextRef | None
-    delta: list[AnyMessage]
-    confirmed: bool = False
+    delta: list[Message]
 
 
 class Thinker:
@@ -70,16 +62,18 @@ class Thinker:
     async def think(self, request: ThinkRequest) -> Thought:
         """Ask the model once; retries are Temporal's."""
         async with heartbeats():
-            ref = request.context
+            turn = await this_turn()
+            agent, ref = turn.team.agent(request.agent), turn.context
             base: list[AnyMessage] = await self._contexts.read(ref) if ref else []
-            instructions = request.agent.instructions + (f"\n{CONFIRMED}\n" if request.confirmed else "")
-            prompt: list[AnyMessage] = [SystemMessage(instructions), *base, *request.delta]
+            instructions = instructions_of(agent, base) + (f"\n{CONFIRMED}\n" if turn.confirmed else "")
+            earlier = [message for message in base if not isinstance(message, SystemMessage)]
+            said: list[AnyMessage] = [HumanMessage(turn.text), *request.delta]
+            prompt: list[AnyMessage] = [SystemMessage(instructions), *earlier, *said]
             try:
                 # A provider's client takes seconds to load, and heartbeats must go on.
                 known = await asyncio.to_thread(_model, request.model)
-                model = known.bind_tools(schemas(request.agent, request.transfers))
-                asked_by = RunnableConfig(metadata={AGENT: request.agent.name})
-                answer = await self._ask(model.with_config(asked_by), prompt, ref)
+                model = known.bind_tools(schemas(agent, transfers(agent, turn.team)))
+                answer = await self._ask(model.with_config(RunnableConfig(metadata={AGENT: agent.name})), prompt, ref)
             except ApplicationError:
                 # A model of ours says itself what Temporal shall do.
                 raise
@@ -88,11 +82,11 @@ class Thinker:
             thought = normalised(
                 answer,
                 prompt=safe_digest([*as_json(prompt)]),
-                turn_length=len(request.delta),
+                turn_length=len(said),
                 price=self._prices.get(request.model),
             )
             if ref is not None and not thought.message.tool_calls:
-                await self._contexts.share_next(ref, [*base, *request.delta, thought.message])
+                await self._contexts.share_next(ref, bounded([*base, *said, thought.message]))
             return thought
 
     async def _ask(
@@ -117,7 +111,7 @@ async def think(request: ThinkRequest, *, task_queue: str | None) -> Thought:
         Thinker.think,
         request,
         task_queue=task_queue,
-        summary=f"{request.agent.name} thinks",
+        summary=f"{request.agent} thinks",
         start_to_close_timeout=timedelta(seconds=90),
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=RetryPolicy(maximum_attempts=3),

@@ -5,47 +5,24 @@ from dataclasses import dataclass, field
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages import ToolCall as ModelCall
-from pydantic import Field
 from temporalio.exceptions import ActivityError
 
 from countermand.agents.admission import Admission, Admitted
-from countermand.agents.builtin import TRANSFER, Abort, HandedOver, Transfer, UndoTo, transfers
+from countermand.agents.builtin import TRANSFER, Abort, HandedOver, Transfer, UndoTo
 from countermand.agents.dry_run import DryRun
-from countermand.agents.guard import Guard, Judged, Spent
+from countermand.agents.guard import Guard, Judged
 from countermand.agents.messages import answer, as_json, refusal
-from countermand.agents.team import REMINDER, Agent, Team
-from countermand.agents.think import ModelQueue, ThinkRequest, think
+from countermand.agents.team import REMINDER, Agent
+from countermand.agents.think import ThinkRequest, think
+from countermand.agents.turn_input import TurnInput
 from countermand.agents.usage import Usage
-from countermand.cache.types import ContextRef
-from countermand.saga import Cause, CauseKind, Saga, SagaFailed, SagaOptions, SagaState, ToolRefused, ToolUnavailable
+from countermand.saga import Cause, CauseKind, Saga, SagaFailed, SagaState, ToolRefused, ToolUnavailable
 from countermand.saga.ledger import Step
-from countermand.saga.types import ID_PATTERN, Effect, Frozen
+from countermand.saga.types import Effect
 
 MAX_THOUGHTS = 40
 MAX_REFUSALS = 6
 """How often a turn may think, and how many messages it may make with calls that are refused."""
-
-
-class TurnInput(Frozen):
-    """What one turn is: the customer's words, and what they follow on.
-
-    ``spent`` and ``tainted`` are what the session's earlier turns ordered, and whether text that others wrote was read
-    in them.
-    """
-
-    text: str
-    model: str
-    team: Team
-    session: str | None = None
-    tenant: str = Field(default="default", pattern=ID_PATTERN)
-    turn: int = Field(default=1, ge=1)
-    context: ContextRef | None = None
-    confirmed: bool = False
-    dry_run: bool = Field(default=False, description="Effects are only imagined; the result has them as a plan.")
-    spent: Spent = Spent()
-    tainted: bool = False
-    model_queue: ModelQueue = None
-    options: SagaOptions = SagaOptions()
 
 
 @dataclass
@@ -82,7 +59,7 @@ class Turn:
         self._admission = Admission(self.request.team, self.saga, self.guard, self.request.tenant)
 
     async def think(self, name: str, delta: list[AnyMessage]) -> AIMessage:
-        """Let an agent decide what to do next.
+        """Let an agent decide what to do next, given the turn's messages behind the customer's own.
 
         Raises:
             SagaFailed: The model could not be asked, or the turn thought too often.
@@ -90,24 +67,14 @@ class Turn:
         self.thoughts += 1
         if self.thoughts > MAX_THOUGHTS:
             raise _failed(CauseKind.LIMIT, f"the turn was stopped after {MAX_THOUGHTS} model calls")
-        agent = self.request.team.agent(name)
-        request = ThinkRequest(
-            agent=agent,
-            transfers=transfers(agent, self.request.team),
-            model=agent.model or self.request.model,
-            context=self.request.context,
-            delta=delta,
-            confirmed=self.request.confirmed,
-        )
+        request = ThinkRequest(agent=name, model=self.request.team.agent(name).model or self.request.model, delta=delta)
         try:
             thought = await think(request, task_queue=self.request.model_queue)
         except ActivityError as error:
             raise _failed(CauseKind.MODEL, f"the model could not be asked: {error.cause or error}") from error
         self.malformed = thought.malformed
         self.usage[request.model] = self.usage.get(request.model, Usage()).plus(thought.usage)
-        self.saga.journal.decided(
-            agent.name, model=request.model, prompt=thought.prompt, reply=as_json([thought.message])[0]
-        )
+        self.saga.journal.decided(name, model=request.model, prompt=thought.prompt, reply=as_json([thought.message])[0])
         return thought.message
 
     def reminder(self) -> HumanMessage | None:

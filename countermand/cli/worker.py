@@ -20,6 +20,7 @@ from countermand.plugin import CountermandPlugin
 from countermand.saga.audit.log import AuditLog
 from countermand.settings import Settings
 from countermand.tools.client import providers_at
+from countermand.tools.facts import facts_shared_by
 from countermand.tools.registry import load_tools
 from countermand.worker import serving
 
@@ -52,9 +53,10 @@ async def _serve(settings: Settings, task_queue: str | None, *, as_json: bool) -
         redis = await stack.enter_async_context(Connection(endpoints.redis_url))
         audit = AuditLog.in_folder(settings.state_folder)
         stack.callback(audit.close)
-        plugin = CountermandPlugin(
-            cache=ContextCache(redis), feed=Feed(redis), audit=audit, prices=load_prices(settings.model_prices)
-        )
+        cache = ContextCache(redis)
+        stack.enter_context(facts_shared_by(cache))
+        prices = load_prices(settings.model_prices)
+        plugin = CountermandPlugin(cache=cache, feed=Feed(redis), audit=audit, prices=prices)
         client = await connect(endpoints, plugin, patience=_PATIENCE)
         serving_all = serving(client, task_queue=queue, model_rate=settings.model_rate)
         async with providers_at(endpoints.world_url), serving_all:

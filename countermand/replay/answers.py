@@ -151,7 +151,7 @@ def _thought(answers: Answers, request: ThinkRequest) -> Thought:
         last = request.delta[-1].text[:200] if request.delta else ""
         raise _failure(
             "NotRecorded",
-            f"agent {request.agent.name} was not asked this when it was recorded; the last it read: {last!r}",
+            f"agent {request.agent} was not asked this when it was recorded; the last it read: {last!r}",
         )
     then, thought = recorded
     renamed = {
@@ -172,7 +172,7 @@ def _asked(request: ThinkRequest) -> str:
         (message.type, message.name, getattr(message, "status", None), message.text if message.type == "human" else "")
         for message in request.delta
     ]
-    return json.dumps([request.agent.name, read])
+    return json.dumps([request.agent, read])
 
 
 def _json(text: str) -> JsonValue:

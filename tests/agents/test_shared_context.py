@@ -1,8 +1,6 @@
 """Conversations that every worker shares through Redis, and that lose nothing without it."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -10,18 +8,14 @@ from redis.asyncio import Redis
 from temporalio.client import Client
 
 from countermand.agents.agent_saga import TurnResult
+from countermand.agents.conversation import MAX_CONVERSATION_BYTES
 from countermand.agents.feed import STEP, TEXT
-from countermand.agents.session import ChatSession
-from countermand.cache.connection import Connection
-from countermand.cache.context import ContextCache
-from countermand.cache.feed import BEGINNING, Feed
+from countermand.agents.session import MAX_TEXT, ChatSession
+from countermand.cache.feed import BEGINNING
 from countermand.cache.types import FeedEvent
-from countermand.plugin import CountermandPlugin
 from countermand.saga import SagaState
-from countermand.testing.env import SagaEnv
 from countermand.testing.worlds import WorldUnderTest
-from countermand.tools.client import providers_at
-from countermand.worker import build_worker
+from tests.agents.sharing import worker
 from tests.cache.servers import RedisServer, valkey_program
 from tests.saga.orders import EFFECTS, standing_kinds
 
@@ -33,33 +27,10 @@ TALK = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Shared:
-    """A worker with a near cache of its own, and Redis behind."""
-
-    env: SagaEnv
-    cache: ContextCache
-    feed: Feed
-
-
 @pytest.fixture
 def valkey(tmp_path: Path) -> Generator[RedisServer]:
     with RedisServer(valkey_program(), tmp_path) as server:
         yield server
-
-
-@asynccontextmanager
-async def worker(client: Client, world: WorldUnderTest, url: str, queue: str) -> AsyncGenerator[Shared]:
-    """A worker of a queue; two of them take turns, each with a cache of its own."""
-    async with AsyncExitStack() as stack:
-        redis = await stack.enter_async_context(Connection(url))
-        cache, feed = ContextCache(redis), Feed(redis)
-        config = client.config()
-        config["plugins"] = [CountermandPlugin(cache=cache, feed=feed)]
-        env = SagaEnv(client=Client(**config), task_queue=queue, world=world)
-        await stack.enter_async_context(providers_at(world.url))
-        await stack.enter_async_context(build_worker(env.client, task_queue=queue))
-        yield Shared(env, cache, feed)
 
 
 def as_told(result: TurnResult) -> tuple[str, SagaState, list[str]]:
@@ -151,17 +122,18 @@ async def test_the_feed_tells_of_steps_and_of_the_models_words(
     assert sorted(str(step) for step in ended) == sorted(str(step.no) for step in placed.saga.steps)
 
 
-async def test_history_grows_with_the_conversation_and_no_faster(saga_env: SagaEnv) -> None:
-    talk = saga_env.chat()
-    session = saga_env.client.get_workflow_handle_for(ChatSession.run, talk.chat.session)
-    sizes: dict[int, int] = {}
-    said = 0
-    for turn in range(1, 41):
-        result = await talk.say(f"hello, number {turn} " + "x" * 2_000)
-        said += 2_000 + len(result.text)
-        if turn in {10, 20, 40}:
-            sizes[turn] = sum(event.ByteSize() for event in (await session.fetch_history()).events)
+async def test_a_conversation_whose_oldest_turns_are_dropped_is_still_found_in_the_cache(
+    temporal_local: Client, world: WorldUnderTest, valkey: RedisServer
+) -> None:
+    async with worker(temporal_local, world, valkey.url, "shared-long") as shared:
+        talk = shared.env.chat()
+        turns = MAX_CONVERSATION_BYTES // MAX_TEXT + 4
+        for turn in range(turns):
+            await talk.say(f"{turn} {'x' * (MAX_TEXT - 10)}")
+        counters = shared.cache.counters()
+        session = shared.env.client.get_workflow_handle_for(ChatSession.run, talk.chat.session)
+        context = await session.query(ChatSession.context)
 
-    assert sizes[40] < 6 * said
-    assert sizes[40] / sizes[20] == pytest.approx(2, rel=0.1)
-    assert sizes[20] / sizes[10] == pytest.approx(2, rel=0.1)
+    assert len(context.messages) < 1 + 2 * turns
+    assert counters.hits_near == turns - 1
+    assert counters.misses_digest == counters.misses_version == 0

@@ -1,9 +1,6 @@
 """The far side of the MCP server's seam: what the workflows of one tenant would answer."""
 
-from pydantic import JsonValue
-
-from countermand.cache.server import FactConflict
-from countermand.cache.types import Context, Fact, JsonObject
+from countermand.cache.types import Context, Fact, FactConflict, FactRefused, Facts, JsonObject, PutFact
 
 from .contexts import context
 
@@ -23,19 +20,22 @@ class Sessions:
     async def context(self, session: str) -> Context | None:
         return self.contexts.get(session)
 
-    async def facts(self, session: str) -> tuple[Fact, ...] | None:
-        return tuple(self.kept.values()) if session == "s1" else None
-
-    async def put_fact(
-        self, session: str, name: str, value: JsonValue, expected_version: int
-    ) -> Fact | FactConflict | None:
+    async def facts(self, session: str) -> Facts | None:
         if session != "s1":
             return None
-        current = self.kept[name].version if name in self.kept else 0
-        if current != expected_version:
+        version = sum(fact.version for fact in self.kept.values())
+        return Facts(tenant="default", session=session, version=version, facts=tuple(self.kept.values()))
+
+    async def put_fact(self, session: str, put: PutFact) -> Fact | FactConflict | FactRefused | None:
+        if session != "s1":
+            return None
+        if put.name == "unwanted":
+            return FactRefused(reason="nobody wants it")
+        current = self.kept[put.name].version if put.name in self.kept else 0
+        if current != put.expected_version:
             return FactConflict(current_version=current)
-        self.kept[name] = Fact(name=name, value=value, version=current + 1)
-        return self.kept[name]
+        self.kept[put.name] = Fact(name=put.name, value=put.value, version=current + 1)
+        return self.kept[put.name]
 
     async def saga_status(self, saga_id: str) -> JsonObject | None:
         return SAGA if saga_id == SAGA["id"] else None

@@ -34,7 +34,7 @@ def test_a_change_anywhere_changes_the_digest(other: Context) -> None:
 @pytest.mark.parametrize("value", [2**53, "\ud800"], ids=["an integer that JSON cannot hold", "a lone surrogate"])
 def test_what_has_no_canonical_form_is_told_with_its_field(value: JsonValue) -> None:
     bad = Context(tenant="default", session="s1", version=1, messages=({"content": value},))
-    with pytest.raises(ValueError, match=r"^messages: no canonical JSON: "):
+    with pytest.raises(ValueError, match=r"^session s1: no canonical JSON: "):
         _ = bad.digest
 
 

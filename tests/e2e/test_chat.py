@@ -1,5 +1,6 @@
 """``countermand chat`` as a user calls it: an order commits, or nothing of it stands."""
 
+import json
 import os
 import signal
 import uuid
@@ -25,7 +26,9 @@ ORDER = "a medium environment in eu-west for ada@example.com at ada.example.dev,
 def turn_of(ran: Ran) -> TurnResult:
     """The one turn that a command with ``--json`` told of, in the form that programs rely on."""
     (line,) = ran.out.splitlines()
-    return TurnResult.model_validate_json(line.removesuffix("}") + ', "messages": []}')
+    told = json.loads(line)
+    text = told.pop("text")
+    return TurnResult.model_validate({**told, "messages": [{"type": "ai", "content": text}]})
 
 
 async def order(commands: Commands, *more: str) -> Ran:
