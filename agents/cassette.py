@@ -16,11 +16,12 @@ from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
-from pydantic import ConfigDict, JsonValue, ValidationError
+from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 from temporalio.exceptions import ApplicationError
 from typing_extensions import override
 
 from countermand.agents.messages import as_json
+from countermand.agents.minted import minted, renamed
 from countermand.agents.offline import OfflineModel
 from countermand.saga.errors import CountermandError
 from countermand.saga.journal import safe_digest
@@ -134,7 +135,11 @@ class Cassette:
         if exchange is None:
             raise CassetteMiss(self._miss(messages, tools))
         self._used.add(exchange.digest)
-        return AIMessage.model_validate(exchange.answer)
+        today = {name: token for token, name in minted(messages).items()}
+        answer = renamed(
+            exchange.answer, {then: today[name] for then, name in minted(exchange.messages).items() if name in today}
+        )
+        return AIMessage.model_validate({"content": "", **_OBJECT.validate_python(answer)})
 
     def unused(self) -> list[Exchange]:
         """The stale entries: those that nobody asked for since the cassette was opened."""
@@ -176,7 +181,7 @@ class CassetteModel(OfflineModel):
 
     cassette: Cassette
     behind: BaseChatModel | None = None
-    disable_streaming: bool = True
+    disable_streaming: bool | Literal["tool_calling"] = True
 
     @override
     def answer(self, messages: list[BaseMessage], *, agent: str | None) -> AIMessage:
@@ -215,17 +220,22 @@ def _only(fields: tuple[str, ...], message: BaseMessage) -> JsonObject:
 
 
 def _digest(messages: tuple[JsonObject, ...], tools: dict[str, str]) -> str:
-    request: JsonValue = {"messages": [*messages], "tools": {**tools}}
+    """The canonical digest of a request: what is new with each run has the same name in all of them."""
+    request: JsonValue = {"messages": renamed([*messages], minted(messages)), "tools": {**tools}}
     return safe_digest(request)
 
 
 def _lines(messages: tuple[JsonObject, ...], tools: dict[str, str]) -> list[str]:
     """A request, a line a message's field, as a diff shows it best."""
     lines = [f"tool {name} ({schema[:16]})" for name, schema in sorted(tools.items())]
-    for message in messages:
+    names = minted(messages)
+    for message in (_OBJECT.validate_python(renamed(message, names)) for message in messages):
         lines += [f"{message['type']}.{name}: {line}" for name, value in message.items() for line in _text(value)]
     return lines
 
 
 def _text(value: JsonValue) -> list[str]:
     return value.splitlines() if isinstance(value, str) else [json.dumps(value, ensure_ascii=False, sort_keys=True)]
+
+
+_OBJECT = TypeAdapter(JsonObject)

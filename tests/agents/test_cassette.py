@@ -4,12 +4,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import ToolCall as ModelCall
 from pydantic import BaseModel
 
-from countermand.agents.cassette import CassetteMiss, cassette_at
+from countermand.agents.cassette import Cassette, CassetteMiss, CassetteModel, cassette_at
 from countermand.agents.models import ALLOWED, ModelUnavailable, resolve_model
+from countermand.saga import SagaState
+from countermand.testing.env import SagaEnv
+from countermand.testing.providers import serve_provider
 from tests.agents.openai_server import SECRET, OpenAIServer, openai_server
+from tests.agents.orders import TEXT
 
 
 class QuoteOrder(BaseModel):
@@ -129,6 +135,72 @@ def test_an_edited_request_is_told(recorded: Path) -> None:
 
     with pytest.raises(ModelUnavailable, match="line 1: its request was changed"):
         resolve_model(f"cassette:{recorded}")
+
+
+async def test_a_whole_turn_recorded_through_the_real_client_replays_with_its_server_off(
+    saga_env: SagaEnv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "turn.jsonl"
+    async with serve_provider() as served:
+        monkeypatch.setenv(ALLOWED, "1")
+        monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{served.url}/v1")
+        recorded = await saga_env.start_turn(TEXT, model=f"cassette:{path}?mode=once&model=openai:test-turn")
+        assert (await recorded.result()).saga.state is SagaState.COMMITTED
+    first = await saga_env.world.done()
+    await saga_env.world.reset()
+    cassette_at.cache_clear()
+
+    replayed = await (await saga_env.start_turn(TEXT, model=f"cassette:{path}")).result()
+
+    assert replayed.saga.state is SagaState.COMMITTED
+    assert await saga_env.world.done() == first
+    assert cassette_at(path).unused() == []
+    clusters = [effect.id for effect in await saga_env.world.standing() if effect.kind == "cluster"]
+    assert clusters[0] in replayed.text
+
+
+def of_order(order_id: str, says: str) -> list[BaseMessage]:
+    """A conversation in which a tool answered."""
+    call = ModelCall(name="QuoteOrder", args={"plan": "small"}, id="call_1", type="tool_call")
+    told = ToolMessage(f'{{"order_id": "{order_id}", "says": "{says}"}}', tool_call_id="call_1", name="QuoteOrder")
+    return [*ASKED, AIMessage("", tool_calls=[call]), told]
+
+
+def record_of(path: Path, messages: list[BaseMessage], answer: AIMessage) -> str:
+    """A cassette of one exchange; answers its model's name."""
+    behind = GenericFakeChatModel(messages=iter([answer]))
+    CassetteModel(cassette=Cassette(path), behind=behind).invoke(messages)
+    return f"cassette:{path}"
+
+
+def test_an_id_of_today_stands_for_the_recorded_one_in_request_and_answer(tmp_path: Path) -> None:
+    call = ModelCall(name="Pay", args={"order": "ord_0a1b2c3d"}, id="call_2", type="tool_call")
+    said = AIMessage("Paying ord_0a1b2c3d.", tool_calls=[call])
+    model = resolve_model(record_of(tmp_path / "ids.jsonl", of_order("ord_0a1b2c3d", "quoted"), said))
+
+    answer = model.invoke(of_order("ord_9f8e7d6c", "quoted"))
+
+    assert isinstance(answer, AIMessage)
+    assert answer.text == "Paying ord_9f8e7d6c."
+    assert answer.tool_calls[0]["args"] == {"order": "ord_9f8e7d6c"}
+
+
+def test_what_a_tool_said_otherwise_is_another_request(tmp_path: Path) -> None:
+    model = resolve_model(record_of(tmp_path / "ids.jsonl", of_order("ord_0a1b2c3d", "quoted"), AIMessage("Good.")))
+
+    with pytest.raises(CassetteMiss, match='"order_id": "<minted 1>", "says": "sold out"'):
+        model.invoke(of_order("ord_9f8e7d6c", "sold out"))
+
+
+def test_an_id_that_the_customer_named_counts_to_the_letter(tmp_path: Path) -> None:
+    def about(order_id: str) -> list[BaseMessage]:
+        return [*of_order(order_id, "quoted"), HumanMessage(f"Pay {order_id}")]
+
+    model = resolve_model(record_of(tmp_path / "ids.jsonl", about("ord_0a1b2c3d"), AIMessage("Good.")))
+
+    with pytest.raises(CassetteMiss):
+        model.invoke(about("ord_9f8e7d6c"))
 
 
 @pytest.mark.parametrize(
