@@ -8,7 +8,7 @@ from difflib import unified_diff
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 from urllib.parse import parse_qsl
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
