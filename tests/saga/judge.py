@@ -9,7 +9,7 @@ from countermand.tools.world.control import State
 from countermand.tools.world.ledger import LedgerEntry
 from tests.saga.scripted import Script, UndoTo
 
-ENDS_WITHIN = 15.0
+ENDS_WITHIN = 60.0
 """Seconds within which every saga ends once its troubles are over (I10)."""
 
 
