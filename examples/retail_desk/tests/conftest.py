@@ -54,11 +54,11 @@ class Shop:
     def broken_at(self, step: int) -> Generator[None]:
         """Inside, the database fails at that step of every saga, when all that it writes is written, not committed."""
         self.write(
-            f"CREATE TRIGGER broken BEFORE INSERT ON journal WHEN NEW.step LIKE '%:{step}' AND NEW.direction = 'do' "
-            "BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+            f"CREATE TRIGGER broken_{step} BEFORE INSERT ON journal WHEN NEW.step LIKE '%:{step}' "
+            "AND NEW.direction = 'do' BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
         )
         yield
-        self.write("DROP TRIGGER broken")
+        self.write(f"DROP TRIGGER broken_{step}")
 
     def write(self, statement: str) -> None:
         """What another writer does to the database."""
