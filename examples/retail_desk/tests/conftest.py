@@ -1,7 +1,7 @@
 """What the desk's tests share: its database, and how long they may take."""
 
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,9 @@ from countermand.testing.contract import Happened
 from countermand.tools.registry import load_tools
 from retail_desk.database import JOURNAL, PLACE, SHOP, transaction
 from retail_desk.desk import key_column, table_of
-from retail_desk.stock import Document, fill
+from retail_desk.stock import fill
 
-from .cases import ALL, SHARED
+from .cases import ALL, OWN, SHARED
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,28 +39,26 @@ def named(found: Iterable[BaseModel]) -> dict[str, object]:
 class Shop:
     """The database as a test sees it: its rows, and the journal as its books."""
 
-    def fill(self, document: Document) -> None:
-        """Empty it and fill it with a shop."""
-        fill(document)
-
-    async def rows(self) -> dict[str, object]:
-        """All rows but the journal's, as they are: their versions too."""
-        return {name: row for name, row in self._rows().items() if not name.startswith("journal ")}
+    async def snapshot(self) -> dict[str, object]:
+        """All rows but the journal's, by name, as they are: their versions too."""
+        return {**self._rows()}
 
     def contents(self) -> dict[str, object]:
         """What the rows say, whoever wrote them."""
         return {
             name: {column: value for column, value in row.items() if column != "version"}
             for name, row in self._rows().items()
-            if not name.startswith("journal ")
         }
 
-    def break_step(self, number: int) -> None:
-        """Let the database fail at that step of every saga, when all that it writes is written but not committed."""
+    @contextmanager
+    def broken_at(self, step: int) -> Generator[None]:
+        """Inside, the database fails at that step of every saga, when all that it writes is written, not committed."""
         self.write(
-            f"CREATE TRIGGER broken BEFORE INSERT ON journal WHEN NEW.step LIKE '%:{number}' AND NEW.direction = 'do' "
-            "BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+            f"CREATE TRIGGER broken_{step} BEFORE INSERT ON journal WHEN NEW.step LIKE '%:{step}' "
+            "AND NEW.direction = 'do' BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
         )
+        yield
+        self.write(f"DROP TRIGGER broken_{step}")
 
     def write(self, statement: str) -> None:
         """What another writer does to the database."""
@@ -71,9 +69,6 @@ class Shop:
         with transaction() as connection:
             entries = connection.execute(select(JOURNAL).where(JOURNAL.c.effective).order_by(JOURNAL.c.no))
             return [Happened(entry.key, entry.direction) for entry in entries]
-
-    async def snapshot(self) -> object:
-        return await self.rows()
 
     @asynccontextmanager
     async def outage(self) -> AsyncGenerator[None]:
@@ -88,6 +83,7 @@ class Shop:
             return {
                 f"{table.name} {row[key_column(table).name]}": row
                 for table in SHOP.sorted_tables
+                if table is not JOURNAL
                 for row in connection.execute(select(table)).mappings()
             }
 
@@ -97,6 +93,13 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """A database of the test's own, still empty."""
     monkeypatch.setenv(PLACE, str(tmp_path / "shop.db"))
     return Shop()
+
+
+@pytest.fixture
+def own_shop(shop: Shop) -> Shop:
+    """The same, with the small set's shop in it."""
+    fill(OWN.shop)
+    return shop
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from countermand.testing.waiting import until
 from retail_desk.database import transaction
 from retail_desk.desk import Desk
 
-from .cases import OWN
 from .conftest import Shop
 
 
@@ -38,11 +37,7 @@ def street() -> str:
         return Desk(connection, version="").user("ada_byron_1001").address.address1
 
 
-@pytest.fixture(autouse=True)
-def _filled(shop: Shop) -> None:
-    shop.fill(OWN.shop)
-
-
+@pytest.mark.usefixtures("own_shop")
 async def test_what_another_saga_changed_since_is_left_and_told(
     saga_env: SagaEnv, team: Team, script: Callable[..., str]
 ) -> None:
@@ -71,20 +66,22 @@ async def test_what_another_saga_changed_since_is_left_and_told(
     assert street() == "2 Second Street"
 
 
-async def test_what_the_warehouse_changed_since_is_left_too(saga_env: SagaEnv, shop: Shop) -> None:
+async def test_what_the_warehouse_changed_since_is_left_too(saga_env: SagaEnv, own_shop: Shop) -> None:
     moved = await saga_env.run_plan(moving_to("1 First Street"))
-    shop.write("UPDATE users SET email = 'new@example.com', version = 'import 7' WHERE user_id = 'ada_byron_1001'")
-    before = await shop.rows()
+    own_shop.write("UPDATE users SET email = 'new@example.com', version = 'import 7' WHERE user_id = 'ada_byron_1001'")
+    before = await own_shop.snapshot()
 
     report = await revoke(saga_env.client, moved.id, by="test", actor="operator:test", reason="sent back")
 
     assert report.state is SagaState.NEEDS_ATTENTION
     assert "was changed since, by import 7: it is left as it is" in report.residuals[0].message
-    assert await shop.rows() == before
+    assert await own_shop.snapshot() == before
 
 
-async def test_once_the_later_change_is_taken_back_the_residual_can_be_undone(saga_env: SagaEnv, shop: Shop) -> None:
-    start = await shop.rows()
+async def test_once_the_later_change_is_taken_back_the_residual_can_be_undone(
+    saga_env: SagaEnv, own_shop: Shop
+) -> None:
+    start = await own_shop.snapshot()
     first, second = [await saga_env.run_plan(moving_to(name)) for name in ("1 First Street", "2 Second Street")]
     whose = {"by": "test", "actor": "operator:test", "reason": "sent back"}
     left = await revoke(saga_env.client, first.id, **whose)
@@ -95,11 +92,11 @@ async def test_once_the_later_change_is_taken_back_the_residual_can_be_undone(sa
     decided = await decide(saga_env.client, first.id, Decision(step_no=1, choice=Choice.RETRY, by="test"))
 
     assert decided.settled
-    assert await shop.rows() == start
+    assert await own_shop.snapshot() == start
 
 
-async def test_two_writes_of_one_saga_to_one_row_are_both_undone(saga_env: SagaEnv, shop: Shop) -> None:
-    start = await shop.rows()
+async def test_two_writes_of_one_saga_to_one_row_are_both_undone(saga_env: SagaEnv, own_shop: Shop) -> None:
+    start = await own_shop.snapshot()
 
     report = await saga_env.run_plan(
         moving_to("1 First Street"),
@@ -108,4 +105,4 @@ async def test_two_writes_of_one_saga_to_one_row_are_both_undone(saga_env: SagaE
     )
 
     assert report.state is SagaState.COMPENSATED
-    assert await shop.rows() == start
+    assert await own_shop.snapshot() == start

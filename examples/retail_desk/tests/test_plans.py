@@ -1,7 +1,7 @@
 """Every plan as an agent's saga: unbroken it leaves exactly what it should, broken anywhere it leaves nothing."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
@@ -17,9 +17,10 @@ from .cases import ALL, OWN, Cases, Plan
 from .conftest import Shop, named
 
 AT_A_TIME = 8
+SAID = "As we said, please."
 
 Script = Callable[..., str]
-Waves = Callable[[list[Plan]], list[list[Plan]]]
+Play = Callable[..., Awaitable[list[TurnResult]]]
 
 each_set = pytest.mark.parametrize("cases", ALL, ids=["own", "gold"][: len(ALL)])
 
@@ -36,73 +37,69 @@ def waves(plans: list[Plan]) -> Iterator[list[Plan]]:
         yield list(wave.values())
 
 
-@pytest.fixture(scope="session")
-def some_waves(full: bool) -> Waves:
-    """The waves that are broken: all of them, or the first of each set."""
-    return lambda plans: list(waves(plans))[: None if full else 1]
+@pytest.fixture
+def play(saga_env: SagaEnv, team: Team, script: Script) -> Play:
+    """Runs one saga a script, all at once."""
 
-
-class Desk:
-    """Plays plans as an agent's sagas, all at once."""
-
-    def __init__(self, env: SagaEnv, team: Team, script: Script) -> None:
-        self._env, self._team, self._script = env, team, script
-
-    async def play(self, *scripts: tuple[ScriptStep, ...]) -> list[TurnResult]:
-        """Run one saga a script."""
-        started = [
-            await self._env.start_turn("As we said, please.", model=self._script(*steps), team=self._team)
-            for steps in scripts
-        ]
+    async def play(*scripts: tuple[ScriptStep, ...]) -> list[TurnResult]:
+        started = [await saga_env.start_turn(SAID, model=script(*steps), team=team) for steps in scripts]
         return list(await asyncio.gather(*(saga.result() for saga in started)))
 
-
-@pytest.fixture
-def desk(saga_env: SagaEnv, team: Team, script: Script) -> Desk:
-    return Desk(saga_env, team, script)
+    return play
 
 
 @each_set
-async def test_plans_that_nothing_disturbs_leave_exactly_what_they_should(cases: Cases, desk: Desk, shop: Shop) -> None:
+async def test_plans_that_nothing_disturbs_leave_exactly_what_they_should(cases: Cases, play: Play, shop: Shop) -> None:
     for wave in waves(cases.plans):
-        shop.fill(cases.shop)
+        fill(cases.shop)
 
-        results = await desk.play(*(plan.script for plan in wave))
+        results = await play(*(plan.script for plan in wave))
 
         assert {result.saga.state for result in results} == {SagaState.COMMITTED}, [one.text for one in results]
         assert shop.contents() == named(things(cases.after(*wave)))
 
 
-@each_set
-@pytest.mark.parametrize("write", range(1, 1 + max(len(plan.actions) for cases in ALL for plan in cases.plans)))
-async def test_plans_that_break_at_a_write_leave_nothing(
-    cases: Cases, write: int, some_waves: Waves, desk: Desk, shop: Shop
-) -> None:
-    shop.fill(cases.shop)
-    start = await shop.rows()
-    shop.break_step(1 + write)
+async def test_plans_that_break_at_any_of_their_writes_leave_nothing(play: Play, shop: Shop, full: bool) -> None:
+    for cases in ALL if full else [OWN]:
+        fill(cases.shop)
+        start = await shop.snapshot()
+        for write in range(1, 1 + max(len(plan.actions) for plan in cases.plans)):
+            with shop.broken_at(1 + write):
+                for wave in waves([plan for plan in cases.plans if len(plan.actions) >= write]):
+                    results = await play(*(plan.script for plan in wave))
 
-    for wave in some_waves([plan for plan in cases.plans if len(plan.actions) >= write]):
-        results = await desk.play(*(plan.script for plan in wave))
-
-        assert {result.saga.state for result in results} == {SagaState.COMPENSATED}, [one.text for one in results]
-        assert {sum(1 for step in result.saga.steps if step.undo_no) for result in results} == {write - 1}
-        assert await shop.rows() == start
+                    ended = {(one.saga.state, sum(1 for step in one.saga.steps if step.undo_no)) for one in results}
+                    assert ended == {(SagaState.COMPENSATED, write - 1)}, [one.text for one in results]
+                    assert await shop.snapshot() == start
 
 
 @each_set
 async def test_plans_that_break_after_their_last_write_leave_nothing(
-    cases: Cases, some_waves: Waves, desk: Desk, shop: Shop
+    cases: Cases, play: Play, shop: Shop, full: bool
 ) -> None:
-    shop.fill(cases.shop)
-    start = await shop.rows()
+    fill(cases.shop)
+    start = await shop.snapshot()
 
-    for wave in some_waves(cases.plans):
+    for wave in list(waves(cases.plans))[: None if full else 1]:
         # The script ends before the commit, so the model can't be asked any more.
-        results = await desk.play(*(plan.script[:-2] for plan in wave))
+        results = await play(*(plan.script[:-2] for plan in wave))
 
         assert {result.saga.state for result in results} == {SagaState.COMPENSATED}, [one.text for one in results]
-        assert await shop.rows() == start
+        assert await shop.snapshot() == start
+
+
+@each_set
+async def test_plans_that_break_leave_no_trace_on_those_beside_them(cases: Cases, play: Play, shop: Shop) -> None:
+    fill(cases.shop)
+    wave = next(waves(cases.plans))
+    whole, broken = wave[::2], wave[1::2]
+
+    results = await play(*(plan.script for plan in whole), *(plan.script[:-2] for plan in broken))
+
+    assert [result.saga.state for result in results] == (
+        [SagaState.COMMITTED] * len(whole) + [SagaState.COMPENSATED] * len(broken)
+    )
+    assert shop.contents() == named(things(cases.after(*whole)))
 
 
 async def test_a_plan_is_undone_wherever_it_is_struck(
@@ -115,7 +112,7 @@ async def test_a_plan_is_undone_wherever_it_is_struck(
             fill(plan.cases.shop)
 
         points = await prove_rollback(
-            saga_env, "As we said, please.", model=script(*plan.script), team=team, stage=stage, snapshot=shop.rows
+            saga_env, SAID, model=script(*plan.script), team=team, stage=stage, snapshot=shop.snapshot
         )
 
         assert len(points) == 4 * len(plan.actions)

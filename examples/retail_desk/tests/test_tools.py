@@ -9,6 +9,7 @@ from countermand.saga import Tool, ToolCall, ToolRefused
 from countermand.saga.types import JsonObject
 from countermand.testing.contract import check_tool
 from countermand.tools.registry import load_tools
+from retail_desk.stock import fill
 
 from .cases import OWN
 from .conftest import Shop
@@ -92,11 +93,6 @@ REFUSALS: list[tuple[str, JsonObject, str]] = [
 """A call that the shop's rules forbid: what is other than in the sample, and what the desk says."""
 
 
-@pytest.fixture(autouse=True)
-def _filled(shop: Shop) -> None:
-    shop.fill(OWN.shop)
-
-
 def sample_of(name: str) -> Callable[[], Awaitable[BaseModel]]:
     async def sample() -> BaseModel:
         return TOOLS[name].args.model_validate(SAMPLES[name])
@@ -113,40 +109,40 @@ def test_there_is_a_sample_of_every_tool() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-async def test_a_tool_keeps_the_contract(name: str, shop: Shop) -> None:
+async def test_a_tool_keeps_the_contract(name: str, own_shop: Shop) -> None:
     # Each call of the check begins where no other has been.
     async def sample() -> BaseModel:
-        shop.fill(OWN.shop)
+        fill(OWN.shop)
         return await sample_of(name)()
 
-    assert await check_tool(TOOLS[name], sample, shop) == []
+    assert await check_tool(TOOLS[name], sample, own_shop) == []
 
 
 @pytest.mark.parametrize(("name", "args", "complaint"), REFUSALS)
 async def test_what_the_rules_forbid_is_refused_and_writes_nothing(
-    name: str, args: JsonObject, complaint: str, shop: Shop
+    name: str, args: JsonObject, complaint: str, own_shop: Shop
 ) -> None:
-    before = await shop.rows()
+    before = await own_shop.snapshot()
 
     with pytest.raises(ToolRefused, match=complaint):
         await forward(TOOLS[name], {**SAMPLES[name], **args}, key="test:1")
 
-    assert await shop.rows() == before
-    assert await shop.effects() == []
+    assert await own_shop.snapshot() == before
+    assert await own_shop.effects() == []
 
 
-async def test_a_key_that_comes_with_other_arguments_is_refused(shop: Shop) -> None:
+async def test_a_key_that_comes_with_other_arguments_is_refused(own_shop: Shop) -> None:
     tool = TOOLS["cancel_pending_order"]
     await forward(tool, SAMPLES[tool.name], key="test:1")
-    cancelled = await shop.rows()
+    cancelled = await own_shop.snapshot()
 
     with pytest.raises(ToolRefused, match="the key test:1 was used with other arguments"):
         await forward(tool, {"order_id": "#W1000004", "reason": "no longer needed"}, key="test:1")
 
-    assert await shop.rows() == cancelled
+    assert await own_shop.snapshot() == cancelled
 
 
-async def test_an_order_whose_items_were_changed_can_be_sent_elsewhere_but_not_cancelled(shop: Shop) -> None:
+async def test_an_order_whose_items_were_changed_can_be_sent_elsewhere_but_not_cancelled(own_shop: Shop) -> None:
     changed, moved, cancelled = (
         TOOLS[name] for name in ("modify_pending_order_items", "modify_pending_order_address", "cancel_pending_order")
     )
@@ -156,4 +152,4 @@ async def test_an_order_whose_items_were_changed_can_be_sent_elsewhere_but_not_c
     with pytest.raises(ToolRefused, match="it can't be cancelled"):
         await forward(cancelled, {"order_id": "#W1000001", "reason": "no longer needed"}, key="test:3")
 
-    assert [happened.key for happened in await shop.effects()] == ["test:1", "test:2"]
+    assert [happened.key for happened in await own_shop.effects()] == ["test:1", "test:2"]
