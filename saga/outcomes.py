@@ -42,7 +42,9 @@ async def ask_probe(step: Step, *, may_run: bool) -> None:
     pause = timedelta(seconds=1)
     answer = await call_probe(step)
     while answer is not ProbeAnswer.LANDED and may_run and (step.irreversible or not step.tool.fenced):
-        await workflow.sleep(min(pause, until - workflow.now()))
+        # The probe may take longer than that itself; then it is asked once more, at once.
+        if (left := until - workflow.now()) > timedelta():
+            await workflow.sleep(min(pause, left))
         pause *= 2
         answer = await call_probe(step)
         may_run = workflow.now() < until

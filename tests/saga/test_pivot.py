@@ -43,6 +43,15 @@ async def test_a_mail_that_certainly_did_not_go_out_undoes_everything(stage: Sta
     assert played.undone == [1]
 
 
+async def test_a_mail_whose_probe_is_slower_than_the_call_may_run_is_settled(stage: Stage) -> None:
+    mail = call("send_note", "hangs_before", "hangs_before", probe=("lost_before", "lost_before"))
+
+    played = await stage.play(call("hold_money"), mail)
+
+    assert played.report.state is SagaState.COMPENSATED
+    assert played.undone == [1]
+
+
 async def test_a_mail_that_may_have_gone_out_undoes_nothing_and_needs_attention(stage: Stage) -> None:
     unknown = call("send_note", "lost_before", "lost_after", probe=("refused",))
     played = await stage.play(call("hold_money"), unknown)
