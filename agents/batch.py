@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from countermand.agents.models import ModelUnavailable, check_model_name
 from countermand.agents.session import MAX_TEXT
 from countermand.saga.errors import CountermandError
+from countermand.saga.sensitive import Masked
 from countermand.saga.types import ID_PATTERN, Frozen
 from countermand.tools.inventory import QuoteOrder
 
@@ -49,7 +50,7 @@ class Line(Frozen):
 
     number: int = Field(ge=1)
     id: str = Field(pattern=ID_PATTERN)
-    text: str
+    text: Masked
     model: str | None = None
     max_attempts: int | None = None
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from enum import StrEnum
+from typing import Annotated
 
 from langchain_core.messages import HumanMessage
 from pydantic import Field
@@ -19,6 +20,7 @@ from countermand.agents.turn import TurnInput
 from countermand.agents.turn_input import ModelQueue
 from countermand.cache.types import Context, ContextRef, Fact, FactConflict, Facts, PutFact
 from countermand.saga import SagaOptions, SagaState
+from countermand.saga.sensitive import Masked
 from countermand.saga.state import SAGA_STATE
 from countermand.saga.tasks import uninterrupted
 from countermand.saga.types import ID_PATTERN, Frozen
@@ -54,7 +56,8 @@ class Say(Frozen):
     """One user message. ``turn_id`` is the client's: sent twice, it is done once."""
 
     turn_id: str = Field(pattern=ID_PATTERN)
-    text: str = Field(min_length=1, max_length=MAX_TEXT)
+    # Masked first: what is masked may be longer, and is checked again in the workflow.
+    text: Annotated[Masked, Field(min_length=1, max_length=MAX_TEXT)]
     confirmed: bool = False
 
 

@@ -9,6 +9,7 @@ from countermand.agents.guard import Spent
 from countermand.agents.team import Team
 from countermand.cache.types import ContextRef
 from countermand.saga import SagaOptions
+from countermand.saga.sensitive import Masked
 from countermand.saga.types import ID_PATTERN, Frozen
 
 ModelQueue = Annotated[
@@ -24,7 +25,7 @@ class TurnInput(Frozen):
     in them.
     """
 
-    text: str
+    text: Masked
     model: str
     team: Team
     session: str | None = None

@@ -11,6 +11,7 @@ from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
 
+from countermand.cache.encoding import Cipher
 from countermand.cache.types import Frozen
 from countermand.cache.urls import make_client
 
@@ -58,12 +59,14 @@ class Connection:
     Args:
         url: See docs/context-cache.md for the forms.
         options: How patient to be.
+        cipher: Encrypts what is written over this connection; None leaves it in clear.
 
     Raises:
         ValueError: The URL makes no sense.
     """
 
-    def __init__(self, url: str, options: ConnectionOptions | None = None) -> None:
+    def __init__(self, url: str, options: ConnectionOptions | None = None, *, cipher: Cipher | None = None) -> None:
+        self.cipher = cipher
         self._options = options or ConnectionOptions()
         self._client = make_client(url, socket_timeout=self._options.connect_timeout)
         self._places = asyncio.Semaphore(self._options.connections)

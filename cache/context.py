@@ -22,7 +22,7 @@ class ContextCache:
         tenant: Whose sessions these are; a part of every key and of every value.
         ttl: Seconds that an unread context stays; reading starts them anew.
         near_bytes: Size of the near cache.
-        encoding: Compression, encryption and size limit.
+        encoding: Compression, encryption and size limit; the connection's cipher encrypts if None.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ContextCache:
         self.tenant = TypeAdapter[str](Name).validate_python(tenant)
         self._near = NearCache(near_bytes)
         self._counts = Counter[Happened]()
-        encoding = encoding or Encoding()
+        encoding = encoding or Encoding(cipher=connection.cipher)
         self._contexts = VersionedStore(
             connection, Context, "ctx", tenant=tenant, ttl=ttl, read_anew=True, encoding=encoding, counts=self._counts
         )

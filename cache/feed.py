@@ -46,7 +46,7 @@ class Feed:
         tenant: Whose sessions these are; a part of every key.
         ttl: Seconds after the last event that a feed is kept.
         max_events: About how many events a feed keeps (Redis trims in whole nodes).
-        encoding: Compression, encryption, and the size limit of one event.
+        encoding: Compression, encryption, and the size limit of one event; the connection's cipher encrypts if None.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Feed:
         self._connection = connection
         self._ttl_ms = int(ttl * 1000)
         self._max_events = max_events
-        self._encoding = encoding or Encoding(max_bytes=256 * 2**10)
+        self._encoding = encoding or Encoding(max_bytes=256 * 2**10, cipher=connection.cipher)
 
     async def append(self, session: str, kind: str, data: JsonObject) -> str | None:
         """Add an event; its id, or None if Redis did not take it or it is larger than the encoding allows."""

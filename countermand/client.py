@@ -8,8 +8,10 @@ from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from countermand.embedded.endpoints import Endpoints
+from countermand.encryption import load_cipher
 from countermand.plugin import CountermandPlugin
 from countermand.saga.errors import CountermandError
+from countermand.settings import Settings
 
 _CONNECT_DEADLINE = 5.0
 _RETRY_AFTER = 0.1
@@ -27,7 +29,7 @@ async def connect(endpoints: Endpoints, plugin: CountermandPlugin | None = None,
 
     Args:
         endpoints: Where Temporal is.
-        plugin: The plugin of a worker, which serves a cache and a feed; a plain one if None.
+        plugin: The plugin of a worker, which serves a cache and a feed; if None, one that only reads what is encrypted.
         patience: Seconds to go on trying, for who may start before its server.
 
     Raises:
@@ -37,7 +39,7 @@ async def connect(endpoints: Endpoints, plugin: CountermandPlugin | None = None,
         profile: ClientConnectConfig = {} if endpoints.embedded else ClientConfig.load_client_connect_config()
     except (ValueError, RuntimeError, OSError) as error:
         raise Unreachable(f"Temporal's standard settings (TEMPORAL_*) can't be used: {error}") from error
-    plugin = plugin or CountermandPlugin()
+    plugin = plugin or CountermandPlugin(cipher=load_cipher(Settings().state_folder))
     until = asyncio.get_running_loop().time() + patience
     while True:
         try:

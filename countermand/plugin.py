@@ -2,9 +2,10 @@
 
 import dataclasses
 from collections.abc import Iterable
+from functools import partial
 
 from temporalio.contrib.pydantic import PydanticPayloadConverter, pydantic_data_converter
-from temporalio.converter import DataConverter
+from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes
 from temporalio.langgraph import LangGraphPlugin
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkerConfig, WorkflowRunner
@@ -22,7 +23,9 @@ from countermand.agents.swarm import Swarm
 from countermand.agents.think import Thinker
 from countermand.agents.usage import PRICES, Prices
 from countermand.cache.context import ContextCache
+from countermand.cache.encoding import Cipher
 from countermand.cache.feed import Feed
+from countermand.encryption import EncryptingCodec
 from countermand.saga import PlannedSaga
 from countermand.saga.activities import activities_of
 from countermand.saga.audit.appending import AuditSaga, AuditWriter
@@ -47,6 +50,7 @@ class CountermandPlugin(SimplePlugin):
         audit: Where sagas whose options say so bring what was decided and done.
         feed: Where whoever watches a session sees steps and text as they come.
         prices: What models cost.
+        cipher: Encrypts what Temporal keeps; see ``load_cipher``.
     """
 
     def __init__(
@@ -57,12 +61,13 @@ class CountermandPlugin(SimplePlugin):
         feed: Feed | None = None,
         audit: AuditLog | None = None,
         prices: Prices = PRICES,
+        cipher: Cipher | None = None,
     ) -> None:
         served = list(declared().values() if tools is None else tools)
         thinker = Thinker(Contexts(cache), feed, prices)
         super().__init__(
             "countermand.CountermandPlugin",
-            data_converter=_with_pydantic,
+            data_converter=partial(_converter, cipher),
             workflows=[
                 PlannedSaga,
                 AgentSaga,
@@ -100,13 +105,21 @@ class CountermandPlugin(SimplePlugin):
         return super().configure_worker(config)
 
 
-def _with_pydantic(converter: DataConverter | None) -> DataConverter:
-    """The client's own converter with pydantic's payloads; its codec, which may encrypt, stays."""
-    if converter is None:
-        return pydantic_data_converter
-    if issubclass(converter.payload_converter_class, PydanticPayloadConverter):
+def _converter(cipher: Cipher | None, given: DataConverter | None) -> DataConverter:
+    """The client's own converter with pydantic's payloads; its codec, which may encrypt, stays.
+
+    Where ours encrypts, the words of failures do not stay in clear either.
+    """
+    converter = given or pydantic_data_converter
+    if not issubclass(converter.payload_converter_class, PydanticPayloadConverter):
+        converter = dataclasses.replace(converter, payload_converter_class=PydanticPayloadConverter)
+    if cipher is None or converter.payload_codec is not None:
         return converter
-    return dataclasses.replace(converter, payload_converter_class=PydanticPayloadConverter)
+    return dataclasses.replace(
+        converter,
+        payload_codec=EncryptingCodec(cipher),
+        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
+    )
 
 
 def _pass_through(runner: WorkflowRunner | None) -> WorkflowRunner:

@@ -9,6 +9,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from countermand.agents.session import ChatSession, SessionStatus
 from countermand.cache.types import Context, Fact, FactConflict, FactRefused, Facts, JsonObject, PutFact, Versioned
 from countermand.saga.reading import NoSuchSaga, read_saga
+from countermand.saga.sensitive import masked
 
 VersionedT = TypeVar("VersionedT", bound=Versioned)
 
@@ -45,6 +46,9 @@ class TemporalSessions:
         """Store a fact through the session's workflow."""
         if await self.facts(session) is None:
             return None
+        plain = put.model_dump_json()
+        if masked(plain) != plain:
+            return FactRefused(reason="the value holds a card number or an API key: store a reference to it")
         try:
             return await self._session(session).execute_update(ChatSession.put_fact, put)
         except WorkflowUpdateFailedError as error:

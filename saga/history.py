@@ -8,9 +8,11 @@ from typing import TypeVar
 from pydantic import Field
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import ActivityTaskScheduledEventAttributes as Scheduled
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
+from temporalio.exceptions import FailureError
 
 from countermand.saga.activities import REFUSED, StepInput, UndoInput
 from countermand.saga.types import Compensation, Frozen, JsonObject, Outcome, ToolCall, Undone
@@ -160,17 +162,26 @@ async def _forward_end(
         failure = event.activity_task_failed_event_attributes.failure
         refused = failure.application_failure_info.type == REFUSED
         outcome = Outcome.REFUSED if refused else Outcome.UNKNOWN
-        return _change(step, outcome=outcome, ended=when, message=failure.message)
+        return _change(step, outcome=outcome, ended=when, message=await failure_message(converter, failure))
     return _change(step, ended=when, message="timed out or cancelled")
 
 
 async def _undo_end(step: RecordedStep, event: HistoryEvent, converter: DataConverter, when: datetime) -> RecordedStep:
     if event.event_type != EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-        message = event.activity_task_failed_event_attributes.failure.message or "timed out or cancelled"
+        failed = event.activity_task_failed_event_attributes.failure
+        message = await failure_message(converter, failed) if failed.message else "timed out or cancelled"
         return _change(step, compensation=Compensation.FAILED, undo_ended=when, message=message)
     undone = await _decode(converter, event.activity_task_completed_event_attributes.result, Undone)
     compensation = Compensation.DONE if undone.effective else Compensation.NOOP
     return _change(step, compensation=compensation, undo_ended=when)
+
+
+async def failure_message(converter: DataConverter, failure: Failure) -> str:
+    """What a failure says; where payloads are encrypted, so are its words."""
+    decoded = Failure()
+    decoded.CopyFrom(failure)
+    told = await converter.decode_failure(decoded)
+    return told.message if isinstance(told, FailureError) else str(told)
 
 
 def _change(step: RecordedStep, **fields: object) -> RecordedStep:

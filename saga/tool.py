@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel
 
 from countermand.saga.errors import ToolDeclarationError
+from countermand.saga.sensitive import secret_field
 from countermand.saga.types import CallPolicy, Effect, ListedEffect, Money, Probed, ToolCall, Undone
 
 ArgsT = TypeVar("ArgsT", bound=BaseModel)
@@ -81,8 +82,15 @@ def declare(tool: AnyTool) -> None:
     """Make a tool known in this process, so that workflows find it by its name.
 
     Raises:
-        ToolDeclarationError: Another tool has the name, or its undo's name means something else elsewhere.
+        ToolDeclarationError: Another tool has the name, its undo's name means something else elsewhere, or a secret
+            would travel with a call.
     """
+    for what, model in (("argument", tool.args), ("result", tool.result)):
+        if field := secret_field(model):
+            raise ToolDeclarationError(
+                f"tool {tool.name!r}: its {what} {field!r} is a secret, and calls are kept in history: "
+                "pass a reference, and read the secret from your vault or environment in the tool"
+            )
     for other in _declared.values():
         if other.name == tool.name and _origin(other.forward) != _origin(tool.forward):
             raise ToolDeclarationError(f"tool {tool.name!r} is declared twice: give one of them another name")

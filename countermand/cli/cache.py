@@ -13,6 +13,7 @@ from countermand.cache.server import LOOPBACK, create_server, listen, serve_http
 from countermand.cli.console import ERROR, USAGE, CommandError, say_json, stderr
 from countermand.client import connect
 from countermand.embedded import connected
+from countermand.encryption import load_cipher
 from countermand.sessions import TemporalSessions
 from countermand.settings import Settings
 
@@ -35,9 +36,11 @@ async def serve(
     token = os.environ.get(token_env)
     if transport == "http" and not token:
         raise CommandError(f"--transport http needs a token: set {token_env} to a long random string", USAGE)
+    settings = Settings()
+    cipher = load_cipher(settings.state_folder)
     async with AsyncExitStack() as stack:
-        endpoints = await stack.enter_async_context(connected(Settings()))
-        redis = await stack.enter_async_context(Connection(endpoints.redis_url))
+        endpoints = await stack.enter_async_context(connected(settings))
+        redis = await stack.enter_async_context(Connection(endpoints.redis_url, cipher=cipher))
         sessions = TemporalSessions(await connect(endpoints), tenant=tenant)
         server = create_server(sessions, ContextCache(redis, tenant=tenant), Feed(redis, tenant=tenant), token)
         if transport == "stdio":

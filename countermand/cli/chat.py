@@ -39,6 +39,7 @@ from countermand.cli.live import LiveSteps
 from countermand.cli.models import check_models
 from countermand.client import connect
 from countermand.embedded import connected
+from countermand.encryption import load_cipher
 from countermand.saga import SagaOptions
 from countermand.saga.approvals import NotApprovable, decide_approval
 from countermand.saga.types import ID_PATTERN, ApprovalRequest
@@ -50,6 +51,8 @@ Say what you want to order, for example:
 Ctrl-C stops a running turn and undoes it; Ctrl-D leaves."""
 
 _STOPPING = "Stopping this turn; what it did is being undone … (Ctrl-C again leaves; it is undone all the same)"
+
+_LEFT_OUT = "A card number or an API key was left out of your message: it is neither kept nor shown to a model."
 
 _PATIENCE = 5.0
 """Seconds that a message may wait for a worker before the customer is told."""
@@ -98,8 +101,9 @@ def _check(session: str, messages: tuple[str, ...]) -> None:
 
 
 async def _connect(stack: AsyncExitStack, settings: Settings, *, session: str, model: str, team: Team) -> Chat:
+    cipher = load_cipher(settings.state_folder)
     endpoints = await stack.enter_async_context(connected(settings, notify=progress))
-    redis = await stack.enter_async_context(Connection(endpoints.redis_url))
+    redis = await stack.enter_async_context(Connection(endpoints.redis_url, cipher=cipher))
     return Chat(
         client=await connect(endpoints),
         task_queue=endpoints.task_queue,
@@ -147,6 +151,8 @@ class Terminal:
     def _turn(self, text: str) -> int:
         try:
             say = Say(turn_id=uuid.uuid4().hex, text=text, confirmed=self._yes)
+            if say.text != text:
+                self._console.print(_LEFT_OUT, style="yellow", markup=False)
             result = self._runner.run(plan(self._talk, say.text)) if self._dry_run else self._said(say)
         except ValidationError:
             return self._fail(f"a message has 1 to {MAX_TEXT:,} characters")

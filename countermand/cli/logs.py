@@ -4,20 +4,26 @@ import logging
 import sys
 
 import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from countermand.saga.sensitive import masked_for_log
 
 
 def log_to_stderr() -> None:
-    """Write logs as lines for people in a terminal, as JSON elsewhere."""
-    shared: list[structlog.typing.Processor] = [
+    """Write logs as lines for people in a terminal, as JSON elsewhere; without secrets and e-mail addresses."""
+    shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    # A traceback's local variables are the arguments of the tool that failed.
+    tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
     terminal = sys.stderr.isatty()
-    last: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+    last: list[Processor] = (
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.RichTracebackFormatter(show_locals=False))]
         if terminal
-        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        else [structlog.processors.ExceptionRenderer(tracebacks), structlog.processors.JSONRenderer()]
     )
+    last.append(_without_secrets)
     structlog.configure(processors=[*shared, *last], logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
@@ -27,3 +33,8 @@ def log_to_stderr() -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
+
+
+def _without_secrets(_logger: WrappedLogger, _method: str, line: EventDict | str) -> str:
+    """The last processor: whatever a message, a field or a traceback says, the line is masked whole."""
+    return masked_for_log(str(line))

@@ -16,6 +16,7 @@ from countermand.cli.logs import log_to_stderr
 from countermand.client import connect
 from countermand.embedded import connected
 from countermand.embedded.servers import READY
+from countermand.encryption import load_cipher
 from countermand.plugin import CountermandPlugin
 from countermand.saga.audit.log import AuditLog
 from countermand.settings import Settings
@@ -47,16 +48,17 @@ async def worker(
 
 async def _serve(settings: Settings, task_queue: str | None, *, as_json: bool) -> None:
     """Serve until cancelled; the worker then lets its tasks end, for a while."""
+    cipher = load_cipher(settings.state_folder)
     async with AsyncExitStack() as stack:
         endpoints = await stack.enter_async_context(connected(settings))
         queue = task_queue or endpoints.task_queue
-        redis = await stack.enter_async_context(Connection(endpoints.redis_url))
+        redis = await stack.enter_async_context(Connection(endpoints.redis_url, cipher=cipher))
         audit = AuditLog.in_folder(settings.state_folder)
         stack.callback(audit.close)
         cache = ContextCache(redis)
         stack.enter_context(facts_shared_by(cache))
         prices = load_prices(settings.model_prices)
-        plugin = CountermandPlugin(cache=cache, feed=Feed(redis), audit=audit, prices=prices)
+        plugin = CountermandPlugin(cache=cache, feed=Feed(redis), audit=audit, prices=prices, cipher=cipher)
         client = await connect(endpoints, plugin, patience=_PATIENCE)
         serving_all = serving(client, task_queue=queue, model_rate=settings.model_rate)
         async with providers_at(endpoints.world_url), serving_all:

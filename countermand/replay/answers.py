@@ -20,7 +20,7 @@ from countermand.agents.answers import Thought
 from countermand.agents.think import Thinker, ThinkRequest
 from countermand.replay.differences import differences
 from countermand.saga.activities import StepInput, UndoInput, heartbeats
-from countermand.saga.history import recorded_steps
+from countermand.saga.history import failure_message, recorded_steps
 from countermand.saga.types import Compensation, Frozen
 
 _THINK = Thinker.think.__name__
@@ -78,15 +78,15 @@ async def _note(answers: Answers, begin: HistoryEvent, end: HistoryEvent) -> Non
     elif called is not None:
         if done and _LANDED in done[0].data:
             answers.landed.add(called[1])
-        answers.calls[called].append(_ending(end))
+        answers.calls[called].append(await _ending(end))
 
 
-def _ending(end: HistoryEvent) -> Recorded:
+async def _ending(end: HistoryEvent) -> Recorded:
     match end.event_type:
         case EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
             failure = end.activity_task_failed_event_attributes.failure
             kind = failure.application_failure_info.type or "Failure"
-            return Recorded(failure=(kind, failure.message))
+            return Recorded(failure=(kind, await failure_message(pydantic_data_converter, failure)))
         case EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
             return Recorded(failure=("TimedOut", "it timed out when it was recorded"))
         case EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
