@@ -1,13 +1,13 @@
 """Encryption of all that Temporal and Redis keep: a payload codec and a cipher with one key, set by whoever runs it."""
 
 import base64
-import binascii
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from google.protobuf.message import Message
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec
 from typing_extensions import override
@@ -75,6 +75,21 @@ class EncryptingCodec(PayloadCodec):
         ]
 
 
+async def decrypt_within(message: Message, codec: PayloadCodec) -> None:
+    """Decode, in place, all payloads within a message of Temporal's API, such as an event of a history."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        entries = field.message_type.fields_by_name.get("value") if field.message_type.GetOptions().map_entry else None
+        parts = (value.values() if entries else value) if field.is_repeated else (value,)
+        for part in parts:
+            if isinstance(part, Payload):
+                (plain,) = await codec.decode([part])
+                part.CopyFrom(plain)
+            elif isinstance(part, Message):
+                await decrypt_within(part, codec)
+
+
 def load_cipher(folder: Path, environment: Mapping[str, str] = os.environ) -> AesGcm | None:
     """The cipher with the keys from ``COUNTERMAND_PAYLOAD_KEY``, or else from the folder's ``payload.key``, if any.
 
@@ -91,7 +106,7 @@ def load_cipher(folder: Path, environment: Mapping[str, str] = os.environ) -> Ae
         given, source = path.read_text(errors="replace"), str(path)
     try:
         keys = [base64.b64decode(key, validate=True) for key in given.split()]
-    except binascii.Error:
+    except ValueError:
         keys = []
     if not keys or any(len(key) != _KEY_BYTES for key in keys):
         raise EncryptionError(f"{source}: a key is 32 bytes in base64; make one by: openssl rand -base64 32")

@@ -5,7 +5,11 @@ from collections.abc import Iterable
 from functools import partial
 
 from temporalio.contrib.pydantic import PydanticPayloadConverter, pydantic_data_converter
-from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes
+from temporalio.converter import (
+    DataConverter,
+    DefaultFailureConverter,
+    DefaultFailureConverterWithEncodedAttributes,
+)
 from temporalio.langgraph import LangGraphPlugin
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkerConfig, WorkflowRunner
@@ -26,6 +30,7 @@ from countermand.cache.context import ContextCache
 from countermand.cache.encoding import Cipher
 from countermand.cache.feed import Feed
 from countermand.encryption import EncryptingCodec
+from countermand.failures import MaskedFailures
 from countermand.saga import PlannedSaga
 from countermand.saga.activities import activities_of
 from countermand.saga.audit.appending import AuditSaga, AuditWriter
@@ -108,11 +113,13 @@ class CountermandPlugin(SimplePlugin):
 def _converter(cipher: Cipher | None, given: DataConverter | None) -> DataConverter:
     """The client's own converter with pydantic's payloads; its codec, which may encrypt, stays.
 
-    Where ours encrypts, the words of failures do not stay in clear either.
+    The words of failures are masked, or encrypted where payloads are.
     """
     converter = given or pydantic_data_converter
     if not issubclass(converter.payload_converter_class, PydanticPayloadConverter):
         converter = dataclasses.replace(converter, payload_converter_class=PydanticPayloadConverter)
+    if converter.failure_converter_class is DefaultFailureConverter:
+        converter = dataclasses.replace(converter, failure_converter_class=MaskedFailures)
     if cipher is None or converter.payload_codec is not None:
         return converter
     return dataclasses.replace(

@@ -11,6 +11,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from temporalio.client import Client, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from countermand.encryption import decrypt_within
 from countermand.saga.errors import CountermandError
 from countermand.saga.history import RecordedStep, recorded_steps
 from countermand.saga.names import beside
@@ -79,6 +80,9 @@ async def record(client: Client, saga_id: str) -> Bundle:
         ids = [run.run_id for run in sorted(known, key=lambda run: run.start_time) if run.run_id != newest.run_id]
         for run_id in (*ids, newest.run_id):
             history = await client.get_workflow_handle(name, run_id=run_id).fetch_history()
+            if codec := client.data_converter.payload_codec:
+                for event in history.events:
+                    await decrypt_within(event, codec)
             plain = _only_needed(_OBJECT.validate_json(history.to_json()))
             runs.append(Run(workflow_id=name, workflow_type=newest.workflow_type, history=plain))
     if not runs:

@@ -28,11 +28,13 @@ class Provider:
         url: Its base URL.
         asked: The requests, as ``<path> <model>``, with `` stream`` where the answer was streamed.
         failures: HTTP statuses that the next requests are answered with, instead of an answer.
+        complaint: What those answers say.
     """
 
     url: str
     asked: list[str] = field(default_factory=list)
     failures: list[int] = field(default_factory=list)
+    complaint: str = "told to fail"
 
 
 class _Server(uvicorn.Server):
@@ -75,7 +77,7 @@ def _answering(protocol: Protocol, provider: Provider, model: BaseChatModel) -> 
         streams = protocol.streams if request.stream is None else request.stream
         provider.asked.append(f"{protocol.path} {request.model}" + (" stream" if streams else ""))
         if provider.failures:
-            return JSONResponse({"error": {"message": "told to fail"}}, status_code=provider.failures.pop(0))
+            return JSONResponse({"error": {"message": provider.complaint}}, status_code=provider.failures.pop(0))
         reply: AIMessage = model.bind_tools(list(request.tools)).invoke(_named(protocol.read(request)))
         if streams:
             return StreamingResponse(protocol.events(request, reply), media_type=protocol.media_type)
