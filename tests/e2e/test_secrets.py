@@ -17,7 +17,7 @@ from temporalio.client import Client
 from countermand.agents.scripted import ScriptCall, ScriptStep
 from countermand.agents.team import ORDER_TEAM
 from countermand.client import connect
-from countermand.encryption import KEY_FILE, EncryptingCodec, decrypt_within, load_cipher
+from countermand.encryption import KEY_FILE, decrypt_within, load_cipher
 from countermand.plugin import CountermandPlugin
 from countermand.testing.providers import Provider, serve_provider
 from countermand.testing.waiting import until
@@ -121,8 +121,9 @@ async def histories(client: Client) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     async for execution in client.list_workflows():
         history = await client.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history()
-        for event in history.events if isinstance(codec, EncryptingCodec) else ():
-            await decrypt_within(event, codec)
+        if codec is not None:
+            for event in history.events:
+                await decrypt_within(event, codec)
         found[f"history {execution.id}"] = b"".join(event.SerializeToString() for event in history.events)
     return found
 
@@ -130,10 +131,11 @@ async def histories(client: Client) -> dict[str, bytes]:
 async def redis_keys(url: str) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     async with Redis.from_url(url) as redis:
-        async for key in redis.scan_iter():
+        keys: list[bytes] = [key async for key in redis.scan_iter()]  # pyright: ignore[reportUnknownVariableType] - redis types it loosely
+        for key in keys:
             stream = await redis.type(key) == b"stream"
-            value = repr(await redis.xrange(key)).encode() if stream else await redis.get(key)
-            found[f"redis {key}"] = key + value
+            value = await redis.xrange(key) if stream else await redis.get(key)
+            found[f"redis {key}"] = repr((key, value)).encode()
     return found
 
 
