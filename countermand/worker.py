@@ -1,7 +1,7 @@
 """The worker: serves sagas, agents and tools from a task queue, and from those that are named after it."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 from temporalio.client import Client
@@ -9,14 +9,20 @@ from temporalio.worker import Worker
 
 from countermand.agents.swarms import queue_of_swarms
 from countermand.agents.think import queue_of_models
+from countermand.queues import Queues
 from countermand.saga.activities import HEARTBEAT_INTERVAL
 
 SWARM_SLOTS = 16
 """Activities of swarms that a worker runs at once; what is beyond waits in their queue, and no chat behind it."""
 
+NICENESS = 10
+"""How much a process that serves swarms alone yields to others on its machine."""
+
 
 @asynccontextmanager
-async def serving(client: Client, *, task_queue: str, model_rate: float | None = None) -> AsyncGenerator[None]:
+async def serving(
+    client: Client, *, task_queue: str, queues: Queues = "all", model_rate: float | None = None
+) -> AsyncGenerator[None]:
     """Serve a task queue and, with slots of their own, those of its swarms and of its model calls.
 
     A swarm may not starve a chat, and no tool call waits behind a model's answer.
@@ -24,11 +30,17 @@ async def serving(client: Client, *, task_queue: str, model_rate: float | None =
     Args:
         client: Connected with ``CountermandPlugin``.
         task_queue: The queue of chats; the others are named after it.
+        queues: Which of them. A process of their own keeps swarms from a chat's processor time.
         model_rate: How many times a second models are asked at most, by all workers together; None sets no bound.
     """
-    swarms = build_worker(client, task_queue=queue_of_swarms(task_queue), slots=SWARM_SLOTS)
-    models = build_worker(client, task_queue=queue_of_models(task_queue), rate=model_rate)
-    async with build_worker(client, task_queue=task_queue), swarms, models:
+    async with AsyncExitStack() as stack:
+        if queues != "swarms":
+            await stack.enter_async_context(build_worker(client, task_queue=task_queue))
+            models = build_worker(client, task_queue=queue_of_models(task_queue), rate=model_rate)
+            await stack.enter_async_context(models)
+        if queues != "chats":
+            swarms = build_worker(client, task_queue=queue_of_swarms(task_queue), slots=SWARM_SLOTS)
+            await stack.enter_async_context(swarms)
         yield
 
 

@@ -1,6 +1,7 @@
 """``countermand worker``: serves sagas, agents and tools until it is told to stop."""
 
 import asyncio
+import os
 import signal
 from contextlib import AsyncExitStack, suppress
 from typing import Annotated
@@ -17,12 +18,13 @@ from countermand.client import connect
 from countermand.embedded import connected
 from countermand.embedded.servers import READY
 from countermand.plugin import CountermandPlugin
+from countermand.queues import Queues
 from countermand.saga.audit.log import AuditLog
 from countermand.settings import Settings
 from countermand.tools.client import providers_at
 from countermand.tools.facts import facts_shared_by
 from countermand.tools.registry import load_tools
-from countermand.worker import serving
+from countermand.worker import NICENESS, serving
 
 _PATIENCE = 30.0
 """Seconds that a worker waits for its Temporal server: both are often started together."""
@@ -31,13 +33,19 @@ _PATIENCE = 30.0
 async def worker(
     *,
     task_queue: Annotated[str | None, Parameter(help="Serve this task queue instead of the setting's.")] = None,
+    queues: Annotated[
+        Queues,
+        Parameter(help="Serve chats (and all models), or swarms, or all; for swarms alone it is a nice process."),
+    ] = "all",
     json_output: Annotated[bool, Parameter(name="--json", help="Say that it serves as JSON.")] = False,
 ) -> int:
     """Serve until told to stop."""
     settings = Settings()
     log_to_stderr()
     load_tools(settings.tools)
-    serving = asyncio.create_task(_serve(settings, task_queue, as_json=json_output))
+    if queues == "swarms":
+        os.nice(NICENESS)
+    serving = asyncio.create_task(_serve(settings, task_queue, queues, as_json=json_output))
     for sign in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sign, serving.cancel)
     with suppress(asyncio.CancelledError):
@@ -45,7 +53,7 @@ async def worker(
     return 0
 
 
-async def _serve(settings: Settings, task_queue: str | None, *, as_json: bool) -> None:
+async def _serve(settings: Settings, task_queue: str | None, queues: Queues, *, as_json: bool) -> None:
     """Serve until cancelled; the worker then lets its tasks end, for a while."""
     async with AsyncExitStack() as stack:
         endpoints = await stack.enter_async_context(connected(settings))
@@ -58,8 +66,8 @@ async def _serve(settings: Settings, task_queue: str | None, *, as_json: bool) -
         prices = load_prices(settings.model_prices)
         plugin = CountermandPlugin(cache=cache, feed=Feed(redis), audit=audit, prices=prices)
         client = await connect(endpoints, plugin, patience=_PATIENCE)
-        serving_all = serving(client, task_queue=queue, model_rate=settings.model_rate)
-        async with providers_at(endpoints.world_url), serving_all:
+        served = serving(client, task_queue=queue, queues=queues, model_rate=settings.model_rate)
+        async with providers_at(endpoints.world_url), served:
             if as_json:
                 say_json({"serving": queue, "temporal_host": endpoints.temporal_host})
             else:
