@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Iterable
 from datetime import timedelta
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, WorkflowQueryFailedError
-from temporalio.common import Priority, WorkflowIDConflictPolicy
+from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from countermand.agents.batch import Line
@@ -19,9 +19,6 @@ SWARM = "swarm/"
 
 POLL = timedelta(milliseconds=300)
 """How often a running swarm is asked how far it is."""
-
-LATER_THAN_CHATS = Priority(priority_key=5)
-"""The last of Temporal's five; whatever says nothing has 3."""
 
 _ANSWER_WITHIN = timedelta(seconds=10)
 _TAKEN = {prefix.rstrip("/") for prefix in (SWARM, RECOVER, REVOKE, RESIDUALS, AUDIT)} | {"page"}
@@ -207,8 +204,6 @@ async def _start(client: Client, state: SwarmState, *, task_queue: str) -> None:
         id=f"{SWARM}{state.batch.id}",
         task_queue=task_queue,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-        # Its sagas and their model calls inherit it: where a queue that chats use is full, chats come first.
-        priority=LATER_THAN_CHATS,
     )
 
 

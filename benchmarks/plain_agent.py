@@ -10,7 +10,7 @@ from temporalio.common import RetryPolicy
 from temporalio.langgraph import graph
 
 with workflow.unsafe.imports_passed_through():
-    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+    from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
     from langchain_core.messages import ToolCall as ModelCall
     from langgraph.graph import START, StateGraph  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     from pydantic import BaseModel
@@ -26,6 +26,12 @@ with workflow.unsafe.imports_passed_through():
 PLAIN_GRAPH = "plain-agent"
 
 
+class Conversation(BaseModel):
+    """What the model is asked."""
+
+    messages: list[Message]
+
+
 class Call(BaseModel):
     """A tool call, and the idempotency key that the world asks for."""
 
@@ -35,12 +41,12 @@ class Call(BaseModel):
 
 
 @activity.defn
-async def ask(messages: list[Message]) -> AIMessage:
+async def ask(conversation: Conversation) -> AIMessage:
     """Ask the model, as any agent node would."""
     agent = ORDER_TEAM.entry
     async with heartbeats():
         model = resolve_model("stub").bind_tools(schemas(agent, {}))
-        return await model.ainvoke([SystemMessage(f"{agent.instructions}\n{CONFIRMED}\n"), *messages])
+        return await model.ainvoke([SystemMessage(f"{agent.instructions}\n{CONFIRMED}\n"), *conversation.messages])
 
 
 @activity.defn
@@ -56,7 +62,7 @@ async def call_tool(call: Call) -> JsonObject:
 class Messages(TypedDict):
     """The conversation."""
 
-    messages: Annotated[list[Message], operator.add]
+    messages: Annotated[list[AnyMessage], operator.add]
 
 
 def plain_graph() -> StateGraph[Messages, None, Messages, Messages]:
@@ -73,7 +79,7 @@ def plain_graph() -> StateGraph[Messages, None, Messages, Messages]:
 async def _agent(state: Messages) -> Messages:
     answer = await workflow.execute_activity(
         ask,
-        state["messages"],
+        Conversation(messages=state["messages"]),
         start_to_close_timeout=timedelta(seconds=90),
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=RetryPolicy(maximum_attempts=3),

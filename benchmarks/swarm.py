@@ -42,7 +42,7 @@ from countermand.saga.audit.log import AuditLog
 from countermand.settings import Settings
 from countermand.tools.client import providers_at
 from countermand.tools.registry import load_tools
-from countermand.worker import NICENESS, serving
+from countermand.worker import serving
 
 QUEUE, PLAIN_QUEUE = "bench", "bench-plain"
 ORDER = "a small environment in eu-west for ada@example.com at"
@@ -54,8 +54,6 @@ AT_QUARTER, AT_END = 0, 3
 
 async def serve(address: str, world_url: str, folder: Path, queues: Queues) -> None:
     """Be a worker, until killed."""
-    if queues == "swarms":
-        os.nice(NICENESS)
     load_tools()
     audit = AuditLog.in_folder(folder)
     client = await Client.connect(address, namespace=Settings().namespace, plugins=[CountermandPlugin(audit=audit)])
@@ -101,7 +99,7 @@ class Bench:
             model="stub",
             concurrency=CONCURRENCY,
             options=SagaOptions(audit=True),
-            model_queue=queue_of_models(QUEUE),
+            model_queue=queue_of_models(swarms.queue_of_swarms(QUEUE)),
         )
         await swarms.begin(self.client, batch, lines, state, task_queue=swarms.queue_of_swarms(QUEUE))
         return batch

@@ -3,4 +3,4 @@
 from typing import Literal
 
 Queues = Literal["all", "chats", "swarms"]
-"""Chats and all model calls, or swarms, or both."""
+"""Those of chats, of swarms, or both; each has one for its model calls."""

@@ -15,32 +15,29 @@ from countermand.saga.activities import HEARTBEAT_INTERVAL
 SWARM_SLOTS = 16
 """Activities of swarms that a worker runs at once; what is beyond waits in their queue, and no chat behind it."""
 
-NICENESS = 10
-"""How much a process that serves swarms alone yields to others on its machine."""
-
 
 @asynccontextmanager
 async def serving(
     client: Client, *, task_queue: str, queues: Queues = "all", model_rate: float | None = None
 ) -> AsyncGenerator[None]:
-    """Serve a task queue and, with slots of their own, those of its swarms and of its model calls.
+    """Serve a task queue, that of its swarms, and those of the model calls of each.
 
     A swarm may not starve a chat, and no tool call waits behind a model's answer.
 
     Args:
         client: Connected with ``CountermandPlugin``.
         task_queue: The queue of chats; the others are named after it.
-        queues: Which of them. A process of their own keeps swarms from a chat's processor time.
-        model_rate: How many times a second models are asked at most, by all workers together; None sets no bound.
+        queues: Those of chats, or of swarms: a process of their own keeps swarms from a chat's processor time.
+        model_rate: How many times a second chats, and swarms, ask models at most, by all workers together; None sets
+            no bound.
     """
+    chats, swarms = (task_queue, None), (queue_of_swarms(task_queue), SWARM_SLOTS)
+    served = {"all": (chats, swarms), "chats": (chats,), "swarms": (swarms,)}[queues]
     async with AsyncExitStack() as stack:
-        if queues != "swarms":
-            await stack.enter_async_context(build_worker(client, task_queue=task_queue))
-            models = build_worker(client, task_queue=queue_of_models(task_queue), rate=model_rate)
+        for queue, slots in served:
+            await stack.enter_async_context(build_worker(client, task_queue=queue, slots=slots))
+            models = build_worker(client, task_queue=queue_of_models(queue), rate=model_rate)
             await stack.enter_async_context(models)
-        if queues != "chats":
-            swarms = build_worker(client, task_queue=queue_of_swarms(task_queue), slots=SWARM_SLOTS)
-            await stack.enter_async_context(swarms)
         yield
 
 

@@ -1,7 +1,6 @@
 """``countermand worker``: serves sagas, agents and tools until it is told to stop."""
 
 import asyncio
-import os
 import signal
 from contextlib import AsyncExitStack, suppress
 from typing import Annotated
@@ -24,7 +23,7 @@ from countermand.settings import Settings
 from countermand.tools.client import providers_at
 from countermand.tools.facts import facts_shared_by
 from countermand.tools.registry import load_tools
-from countermand.worker import NICENESS, serving
+from countermand.worker import serving
 
 _PATIENCE = 30.0
 """Seconds that a worker waits for its Temporal server: both are often started together."""
@@ -35,7 +34,7 @@ async def worker(
     task_queue: Annotated[str | None, Parameter(help="Serve this task queue instead of the setting's.")] = None,
     queues: Annotated[
         Queues,
-        Parameter(help="Serve chats (and all models), or swarms, or all; for swarms alone it is a nice process."),
+        Parameter(help="Serve chats, or swarms, or all."),
     ] = "all",
     json_output: Annotated[bool, Parameter(name="--json", help="Say that it serves as JSON.")] = False,
 ) -> int:
@@ -43,8 +42,6 @@ async def worker(
     settings = Settings()
     log_to_stderr()
     load_tools(settings.tools)
-    if queues == "swarms":
-        os.nice(NICENESS)
     serving = asyncio.create_task(_serve(settings, task_queue, queues, as_json=json_output))
     for sign in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sign, serving.cancel)
