@@ -46,10 +46,12 @@ def end_of(result: TurnResult) -> LineEnd:
 def moved(result: TurnResult) -> tuple[Amounts, Amounts]:
     """What a saga took, and what of it was given back.
 
-    A capture whose answer was lost took what was held if its undo found something to give back.
+    A capture whose answer was lost took what was held if its undo found something to give back. Where the refund of a
+    capture stayed failed, the undo of its authorization may have given it back all the same.
     """
     told = {name: deque(_totals(result, name)) for name in (TAKES, HOLDS)}
     held = told[HOLDS][-1] if told[HOLDS] else None
+    hold_undone = any(step.tool == HOLDS and step.compensation is Compensation.DONE for step in result.saga.steps)
     taken, returned = Counter[str](), Counter[str]()
     for step in result.saga.steps:
         if step.tool != TAKES:
@@ -60,7 +62,7 @@ def moved(result: TurnResult) -> tuple[Amounts, Amounts]:
         if total is None or not (answered or undone):
             continue
         taken[total.currency] += total.amount
-        if undone:
+        if undone or (step.compensation is Compensation.FAILED and hold_undone):
             returned[total.currency] += total.amount
     return dict(taken), dict(returned)
 

@@ -1,12 +1,14 @@
 """``think``: the one activity that asks a language model."""
 
 import asyncio
+import json
 from datetime import timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from pydantic import BaseModel
 from temporalio import activity, workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
@@ -127,6 +129,12 @@ def _model(name: str) -> BaseChatModel:
     return resolve_model(name)
 
 
+@cache
+def _schema(args: type[BaseModel]) -> str:
+    """As text, since a provider's client may change what it is given; pydantic takes a millisecond to make one."""
+    return json.dumps(args.model_json_schema())
+
+
 def schemas(agent: Agent, transfers: dict[str, str]) -> list[JsonObject]:
     """What the model sees of its tools, in the form that all of langchain's providers take."""
     tools = {name: (tool.description, tool.args) for name, tool in declared().items() if name in agent.tools}
@@ -135,7 +143,7 @@ def schemas(agent: Agent, transfers: dict[str, str]) -> list[JsonObject]:
     return [
         {
             "type": "function",
-            "function": {"name": name, "description": description, "parameters": args.model_json_schema()},
+            "function": {"name": name, "description": description, "parameters": json.loads(_schema(args))},
         }
         for name, (description, args) in tools.items()
     ]

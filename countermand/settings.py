@@ -66,7 +66,9 @@ class Settings(BaseSettings):
         default="stub", description="stub[:persona], script:PATH, cassette:PATH, or langchain's provider:model."
     )
     model_rate: float | None = Field(
-        default=None, gt=0, description="How many times a second models are asked at most, by all workers together."
+        default=None,
+        gt=0,
+        description="How many times a second chats, and swarms, ask models at most, by all workers together.",
     )
     model_prices: Annotated[Path, AfterValidator(_absolute)] | None = Field(
         default=None, description="A YAML file of what models cost, over the list that comes with Countermand."

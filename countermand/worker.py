@@ -1,7 +1,7 @@
 """The worker: serves sagas, agents and tools from a task queue, and from those that are named after it."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 from temporalio.client import Client
@@ -9,6 +9,7 @@ from temporalio.worker import Worker
 
 from countermand.agents.swarms import queue_of_swarms
 from countermand.agents.think import queue_of_models
+from countermand.queues import Queues
 from countermand.saga.activities import HEARTBEAT_INTERVAL
 
 SWARM_SLOTS = 16
@@ -16,19 +17,27 @@ SWARM_SLOTS = 16
 
 
 @asynccontextmanager
-async def serving(client: Client, *, task_queue: str, model_rate: float | None = None) -> AsyncGenerator[None]:
-    """Serve a task queue and, with slots of their own, those of its swarms and of its model calls.
+async def serving(
+    client: Client, *, task_queue: str, queues: Queues = "all", model_rate: float | None = None
+) -> AsyncGenerator[None]:
+    """Serve a task queue, that of its swarms, and those of the model calls of each.
 
     A swarm may not starve a chat, and no tool call waits behind a model's answer.
 
     Args:
         client: Connected with ``CountermandPlugin``.
         task_queue: The queue of chats; the others are named after it.
-        model_rate: How many times a second models are asked at most, by all workers together; None sets no bound.
+        queues: Those of chats, or of swarms: a process of their own keeps swarms from a chat's processor time.
+        model_rate: How many times a second chats, and swarms, ask models at most, by all workers together; None sets
+            no bound.
     """
-    swarms = build_worker(client, task_queue=queue_of_swarms(task_queue), slots=SWARM_SLOTS)
-    models = build_worker(client, task_queue=queue_of_models(task_queue), rate=model_rate)
-    async with build_worker(client, task_queue=task_queue), swarms, models:
+    chats, swarms = (task_queue, None), (queue_of_swarms(task_queue), SWARM_SLOTS)
+    served = {"all": (chats, swarms), "chats": (chats,), "swarms": (swarms,)}[queues]
+    async with AsyncExitStack() as stack:
+        for queue, slots in served:
+            await stack.enter_async_context(build_worker(client, task_queue=queue, slots=slots))
+            models = build_worker(client, task_queue=queue_of_models(queue), rate=model_rate)
+            await stack.enter_async_context(models)
         yield
 
 

@@ -178,8 +178,8 @@ class _Servers:
 @asynccontextmanager
 async def _servers() -> AsyncGenerator[_Servers]:
     async with connected(Settings(), notify=lambda line: stderr().print(line, style="dim")) as endpoints:
-        queue = endpoints.task_queue
-        yield _Servers(await connect(endpoints), swarms.queue_of_swarms(queue), queue_of_models(queue))
+        queue = swarms.queue_of_swarms(endpoints.task_queue)
+        yield _Servers(await connect(endpoints), queue, queue_of_models(queue))
 
 
 async def _watch(client: Client, batch: str, lines: Sequence[Line], *, as_json: bool) -> int:

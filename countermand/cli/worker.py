@@ -18,6 +18,7 @@ from countermand.embedded import connected
 from countermand.embedded.servers import READY
 from countermand.encryption import load_cipher
 from countermand.plugin import CountermandPlugin
+from countermand.queues import Queues
 from countermand.saga.audit.log import AuditLog
 from countermand.settings import Settings
 from countermand.tools.client import providers_at
@@ -32,13 +33,17 @@ _PATIENCE = 30.0
 async def worker(
     *,
     task_queue: Annotated[str | None, Parameter(help="Serve this task queue instead of the setting's.")] = None,
+    queues: Annotated[
+        Queues,
+        Parameter(help="Serve chats, or swarms, or all."),
+    ] = "all",
     json_output: Annotated[bool, Parameter(name="--json", help="Say that it serves as JSON.")] = False,
 ) -> int:
     """Serve until told to stop."""
     settings = Settings()
     log_to_stderr()
     load_tools(settings.tools)
-    serving = asyncio.create_task(_serve(settings, task_queue, as_json=json_output))
+    serving = asyncio.create_task(_serve(settings, task_queue, queues, as_json=json_output))
     for sign in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sign, serving.cancel)
     with suppress(asyncio.CancelledError):
@@ -46,7 +51,7 @@ async def worker(
     return 0
 
 
-async def _serve(settings: Settings, task_queue: str | None, *, as_json: bool) -> None:
+async def _serve(settings: Settings, task_queue: str | None, queues: Queues, *, as_json: bool) -> None:
     """Serve until cancelled; the worker then lets its tasks end, for a while."""
     cipher = load_cipher(settings.state_folder)
     async with AsyncExitStack() as stack:
@@ -60,8 +65,8 @@ async def _serve(settings: Settings, task_queue: str | None, *, as_json: bool) -
         prices = load_prices(settings.model_prices)
         plugin = CountermandPlugin(cache=cache, feed=Feed(redis), audit=audit, prices=prices, cipher=cipher)
         client = await connect(endpoints, plugin, patience=_PATIENCE)
-        serving_all = serving(client, task_queue=queue, model_rate=settings.model_rate)
-        async with providers_at(endpoints.world_url), serving_all:
+        served = serving(client, task_queue=queue, queues=queues, model_rate=settings.model_rate)
+        async with providers_at(endpoints.world_url), served:
             if as_json:
                 say_json({"serving": queue, "temporal_host": endpoints.temporal_host})
             else:

@@ -17,6 +17,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from countermand.embedded.endpoints import Endpoints
 from countermand.embedded.errors import EmbeddedError
 from countermand.embedded.process import Server
+from countermand.queues import Queues
 from countermand.saga.janitor import schedule_janitor
 from countermand.saga.setup import RETENTION_AT_LEAST
 from countermand.saga.types import Frozen, SagaOptions
@@ -140,14 +141,16 @@ def world(ports: Ports, folder: Path) -> Server:
     return Server("world", command, healthy, folder / "logs" / "world.log")
 
 
-def worker(settings: Settings, endpoints: Endpoints, folder: Path) -> Server:
+def worker(settings: Settings, endpoints: Endpoints, folder: Path, queues: Queues = "all") -> Server:
     """A worker on these servers; it waits for them by itself."""
 
     async def healthy() -> bool:
         return READY in server.output()
 
+    name = "swarm-worker" if queues == "swarms" else "worker"
+    command = [*_countermand(), "worker", "--queues", queues]
     told = settings.model_copy(update=endpoints.model_dump(exclude={"temporal_ui", "embedded"}))
-    server = Server("worker", [*_countermand(), "worker"], healthy, folder / "logs" / "worker.log", told.environment)
+    server = Server(name, command, healthy, folder / "logs" / f"{name}.log", told.environment)
     return server
 
 

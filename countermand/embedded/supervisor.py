@@ -123,12 +123,14 @@ class Supervisor:
         ports = self._ports.claimed()
         endpoints = servers.endpoints_of(self._settings, ports)
         temporal = servers.temporal(self._settings, ports, self._folder)
-        others = [servers.worker(self._settings, endpoints, self._folder)]
+        others = [servers.worker(self._settings, endpoints, self._folder, "chats")]
         if "world_url" not in self._settings.chosen:
             others.insert(0, servers.world(ports, self._folder))
         if "redis_url" not in self._settings.chosen:
             others.insert(0, servers.valkey(ports, self._folder))
-        for server in (temporal, *others):
+        # Nobody waits for swarms' worker: a chat is there first.
+        swarms = servers.worker(self._settings, endpoints, self._folder, "swarms")
+        for server in (temporal, *others, swarms):
             await server.start(group)
             self._started.append(server)
         await asyncio.gather(self._prepared(temporal, endpoints), *(server.wait_healthy() for server in others))

@@ -6,16 +6,19 @@ import uuid
 from html.parser import HTMLParser
 
 import pytest
+from langchain_core.messages import ToolMessage
 from typing_extensions import override
 
 from countermand.agents import swarms
+from countermand.agents.agent_saga import TurnResult
 from countermand.agents.batch import Line
+from countermand.agents.lines import HOLDS, TAKES, moved
 from countermand.agents.pages import ref_to
 from countermand.agents.report import ReportLine, SwarmReport, read_report, summed
 from countermand.agents.swarm import SwarmState
 from countermand.cli.swarm_pages import as_csv, as_html
-from countermand.saga import Cause, CauseKind, SagaState
-from countermand.saga.types import Residual
+from countermand.saga import Cause, CauseKind, SagaReport, SagaState
+from countermand.saga.types import Compensation, Outcome, Residual, StepReport
 from countermand.testing.env import SagaEnv
 
 WORDS = "a small environment in eu-west for ada@example.com at ada.example.dev"
@@ -106,6 +109,33 @@ def test_a_page_of_a_batch_that_has_not_begun_says_so(report: SwarmReport) -> No
     assert "No line has ended" in as_html(empty)
     assert "not ended3100.0%" in Page(as_html(empty)).text
     assert report.lines
+
+
+@pytest.mark.parametrize(
+    ("captured", "capture_undo", "hold_undo", "money"),
+    [
+        (Outcome.DONE, Compensation.NONE, Compensation.NONE, (6_700, 0)),
+        (Outcome.DONE, Compensation.DONE, Compensation.NOOP, (6_700, 6_700)),
+        (Outcome.DONE, Compensation.FAILED, Compensation.DONE, (6_700, 6_700)),
+        (Outcome.DONE, Compensation.FAILED, Compensation.FAILED, (6_700, 0)),
+        (Outcome.UNKNOWN, Compensation.DONE, Compensation.NOOP, (6_700, 6_700)),
+        (Outcome.UNKNOWN, Compensation.NOOP, Compensation.DONE, (0, 0)),
+        (Outcome.REFUSED, Compensation.NONE, Compensation.DONE, (0, 0)),
+    ],
+)
+def test_money_is_what_was_captured_less_what_either_undo_gave_back(
+    captured: Outcome, capture_undo: Compensation, hold_undo: Compensation, money: tuple[int, int]
+) -> None:
+    total = '{"total": {"amount": 6700, "currency": "usd"}}'
+    made = ((HOLDS, Outcome.DONE, hold_undo), (TAKES, captured, capture_undo))
+    steps = tuple(
+        StepReport(no=no, key=f"b/l:{no}", agent=None, tool=tool, outcome=outcome, compensation=undo, undo_no=None)
+        for no, (tool, outcome, undo) in enumerate(made, start=1)
+    )
+    answers = [ToolMessage(total, name=tool, tool_call_id=tool) for tool, outcome, _ in made if outcome is Outcome.DONE]
+    saga = SagaReport(id="b/l", state=SagaState.COMMITTED, steps=steps)
+    taken, returned = moved(TurnResult(session=None, turn=1, saga=saga, messages=[*answers]))
+    assert (taken.get("usd", 0), returned.get("usd", 0)) == money
 
 
 async def test_the_report_of_a_batch_is_what_the_worlds_ledger_says_of_all_attempts(saga_env: SagaEnv) -> None:

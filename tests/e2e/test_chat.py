@@ -234,7 +234,7 @@ async def test_an_order_whose_worker_is_killed_between_cluster_and_route_ends_by
     process = await commands.start("chat", "--yes", "-m", ORDER, "--json")
     await until(lambda: embedded_world.fired(slow))
 
-    os.kill(running.server("countermand worker"), signal.SIGKILL)
+    os.kill(running.server("worker --queues chats"), signal.SIGKILL)
     out, _ = await process.communicate()
 
     turn = turn_of(Ran(process.returncode, out.decode(), ""))

@@ -92,7 +92,7 @@ async def test_driver_worker_and_server_are_killed_and_the_end_is_that_of_an_und
     await first.communicate()
     second = await commands.start("swarm", "run", str(file), "--batch", struck, "--json")
     await until_ended(0.6)
-    os.kill(running.server("countermand worker"), signal.SIGKILL)
+    os.kill(running.server("worker --queues swarms"), signal.SIGKILL)
     await until_ended(0.8)
     os.kill(running.server("temporal server"), signal.SIGKILL)
     out, err = await second.communicate()

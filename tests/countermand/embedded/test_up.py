@@ -66,7 +66,7 @@ async def test_every_server_listens_on_one_loopback_address_alone(running: Runni
 
 
 async def test_a_killed_worker_is_replaced(running: Running) -> None:
-    killed = running.server("countermand worker")
+    killed = running.server("worker --queues chats")
     log = Path(running.answer.logs) / "worker.log"
     os.kill(killed, signal.SIGKILL)
 
@@ -74,7 +74,7 @@ async def test_a_killed_worker_is_replaced(running: Running) -> None:
         return log.read_text().count("ready: ") > 1
 
     await until(another_serves)
-    assert running.server("countermand worker") != killed
+    assert running.server("worker --queues chats") != killed
 
 
 async def test_a_killed_temporal_comes_back_at_its_address_with_all_it_knew(running: Running) -> None:
