@@ -30,7 +30,7 @@ class Thought(Frozen):
     message: Annotated[AIMessage, WithoutDefaults]
     prompt: str
     malformed: Annotated[dict[str, str], Field(default_factory=dict)]
-    usage: Usage = Usage()
+    usage: Usage = Usage(requests=1)
 
 
 def normalised(answer: AIMessage, *, prompt: str, turn_length: int, price: Price | None) -> Thought:
