@@ -96,7 +96,7 @@ async def test_a_killed_supervisor_takes_its_servers_with_it_and_the_next_one_ha
 ) -> None:
     async with commands.up() as first:
         servers = first.servers()
-        assert len(servers) == 5
+        assert len(servers) == 6
         await (await _client(first)).start_workflow("PlannedSaga", id="kept", task_queue="nobody")
         fault = await WorldUnderTest(first.endpoints.world_url).fault("dns.register", "http_503")
         first.process.kill()
