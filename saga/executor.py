@@ -225,7 +225,7 @@ class Saga:
         self._check_open()
         if any(step.irreversible and step.task and step.outcome is not Outcome.REFUSED for step in self.steps):
             raise ToolRefused("a step that can't be undone has run: there is no way back, only forward")
-        await uninterrupted(asyncio.create_task(self._undo_after(step_no)))
+        await uninterrupted(asyncio.create_task(self._undo_after(step_no, past_failures=False)))
         if any(step.compensation is Compensation.FAILED for step in self.steps):
             self._failed = Cause(kind=CauseKind.UNKNOWN, message=f"the undo back to step {step_no} failed")
             raise SagaFailed(self._failed)
@@ -334,7 +334,7 @@ class Saga:
             if step.outcome is None:
                 step.fail(Outcome.REFUSED, CauseKind.CANCELLED, "not run")
 
-    async def _undo_after(self, step_no: int) -> None:
+    async def _undo_after(self, step_no: int, *, past_failures: bool = True) -> None:
         later = self.steps[step_no:]
         await self._stop(later)
         standing = [step for step in later if step.may_stand and not step.irreversible]
@@ -342,6 +342,9 @@ class Saga:
             step.compensation = Compensation.PENDING
         for step in reversed(standing):
             await self._undo(step)
+            if step.compensation is Compensation.FAILED and not past_failures:
+                # The rollback that follows tries it again, before what was done earlier is undone.
+                return
 
     async def _undo(self, step: Step) -> None:
         if step.undo_no is None:

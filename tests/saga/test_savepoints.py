@@ -52,3 +52,13 @@ async def test_a_kept_step_that_fails_while_later_ones_are_undone_fails_the_saga
 
     assert played.report.state is SagaState.COMPENSATED
     assert played.undone == [2]
+
+
+async def test_an_undo_that_fails_on_the_way_back_is_tried_again_before_what_was_done_earlier(stage: Stage) -> None:
+    stuck = call("hold_money", undo=("lost_before", "lost_before", "lost_before"))
+    played = await stage.play(call("hold_stock"), stuck, UndoTo(step_no=0))
+
+    assert played.report.state is SagaState.NEEDS_ATTENTION
+    assert [residual.step_no for residual in played.report.residuals] == [2]
+    undos = [moment for moment in played.reached if moment.endswith("undo begins")]
+    assert undos == ["2 undo begins"] * 6 + ["1 undo begins"]
