@@ -30,8 +30,9 @@ setup: $(DEV) ## set up .venv with everything that development needs
 chat: $(RUN) ## talk to the order agent (starts what it needs; nothing to configure)
 	@$(BIN)/countermand chat
 
+# Most of a test's time is spent waiting for a server; a file stays in one process.
 test: $(DEV) ## all tests, on real servers
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 crash: $(DEV) ## the full crash and soak matrices (slow)
 	$(BIN)/python -m pytest --full

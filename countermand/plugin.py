@@ -146,6 +146,9 @@ def _pass_through(runner: WorkflowRunner | None) -> WorkflowRunner:
             "rfc8785",
             "sqlalchemy",
             "cryptography",
+            # Import hooks, which the sandbox would load anew for each workflow with all that they need.
+            "beartype",
+            "_pytest",
         )
         return dataclasses.replace(runner, restrictions=restrictions)
     if runner is None:

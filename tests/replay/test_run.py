@@ -124,7 +124,7 @@ async def test_a_tool_of_ones_own_does_not_act_on_its_system_unasked() -> None:
     async def reserve(call: ToolCall, args: ReserveStock) -> Reservation:
         return await reserve_stock.forward(call, args)
 
-    declare(dataclasses.replace(reserve_stock, name="reserve_in_our_store", forward=reserve))
+    declare(dataclasses.replace(reserve_stock, name="reserve_in_our_store", forward=reserve, list_effects=None))
 
     with pytest.raises(BundleInvalid, match=r"step 2 calls reserve_in_our_store, a tool of your own: .* --own-tools"):
         await run(calling("reserve_in_our_store"))
