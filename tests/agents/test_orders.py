@@ -13,83 +13,82 @@ def order(plan: str, region: str, balancers: int = 1, quantity: int = 1, **who: 
     return QuoteOrder.model_validate(details | {"load_balancers": balancers, "quantity": quantity})
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (f"a medium environment in eu-west {WHO}, two load balancers", order("medium", "eu-west", 2)),
-        (f"Medium, eu-west, {WHO}", order("medium", "eu-west")),
-        (f"hi! I'd like a small environment in us-east {WHO}, please", order("small", "us-east")),
-        (f"A Medum enviroment in EU West {WHO}", order("medium", "eu-west")),
-        (f"a meduim one in eu wset {WHO}", order("medium", "eu-west")),
-        (f"a Lareg environement in eu_north {WHO}", order("large", "eu-north")),
-        (f"smal cluster, ap south, {WHO}, 3 LBs", order("small", "ap-south", 3)),
-        (f"LARGE ENVIRONMENT, EU-NORTH, {WHO.upper()}", order("large", "eu-north", email="ADA@EXAMPLE.COM")),
-        (f"hosting in western europe, medium-sized, {WHO}", order("medium", "eu-west")),
-        (f"an environment of size large in asia pacific south {WHO}", order("large", "ap-south")),
-        (f"small plan, region us east, {WHO}", order("small", "us-east")),
-        (f"not small, medium, in eu-north {WHO}", order("medium", "eu-north")),
-        (f"large instead of medium, in eu-west {WHO}", order("large", "eu-west")),
-        (f"small, no wait, large, in eu-west {WHO}", order("large", "eu-west")),
-        (f"a small environment in eu-west, sorry, I mean eu-north, {WHO}", order("small", "eu-north")),
-        (f"a medium environment not in eu-west but in us-east {WHO}", order("medium", "us-east")),
-        (f"two load balancers, actually three load balancers, small, eu-west, {WHO}", order("small", "eu-west", 3)),
-        (f"anything but small: large in eu-west {WHO}", order("large", "eu-west")),
-        (f"three medium environments in us-east {WHO}", order("medium", "us-east", 1, 3)),
-        (f"I need 3 mediums with 2 load balancers in us-east {WHO}", order("medium", "us-east", 2, 3)),
-        (f"large in ap-south {WHO}, quantity 4, load balancers: 2", order("large", "ap-south", 2, 4)),
-        (f"medium x3, 2x load balancer, eu-west, {WHO}", order("medium", "eu-west", 2, 3)),
-        (f"a dozen small machines in eu-west {WHO}", order("small", "eu-west", 1, 12)),
-        (f"twenty-five small servers in eu-west {WHO}", order("small", "eu-west", 1, 25)),
-        (f"small in eu-west {WHO} with a load balancer", order("small", "eu-west")),
-        (f"small in eu-west {WHO} with a couple of load balancers", order("small", "eu-west", 2)),
-        (f"a medium cluster in eu-west {WHO} and pay with tok_visa", order("medium", "eu-west")),
-        (f"3 x medium in eu-west {WHO}", order("medium", "eu-west", 1, 3)),
-        (f"medium in eu-west {WHO}; call me before 5 pm", order("medium", "eu-west")),
-        (f"For our small business: a large environment in eu-west {WHO}", order("large", "eu-west")),
-        (
-            "medium in eu-west, e-mail bob@shop.example, host name www.shop.example.",
-            order("medium", "eu-west", email="bob@shop.example", hostname="www.shop.example"),
-        ),
-        (
-            "medium in eu-west for <bob@shop.example>, https://www.Shop.example/",
-            order("medium", "eu-west", email="bob@shop.example", hostname="www.shop.example"),
-        ),
-    ],
-)
+ONE_SENTENCE: list[tuple[str, QuoteOrder]] = [
+    (f"a medium environment in eu-west {WHO}, two load balancers", order("medium", "eu-west", 2)),
+    (f"Medium, eu-west, {WHO}", order("medium", "eu-west")),
+    (f"hi! I'd like a small environment in us-east {WHO}, please", order("small", "us-east")),
+    (f"A Medum enviroment in EU West {WHO}", order("medium", "eu-west")),
+    (f"a meduim one in eu wset {WHO}", order("medium", "eu-west")),
+    (f"a Lareg environement in eu_north {WHO}", order("large", "eu-north")),
+    (f"smal cluster, ap south, {WHO}, 3 LBs", order("small", "ap-south", 3)),
+    (f"LARGE ENVIRONMENT, EU-NORTH, {WHO.upper()}", order("large", "eu-north", email="ADA@EXAMPLE.COM")),
+    (f"hosting in western europe, medium-sized, {WHO}", order("medium", "eu-west")),
+    (f"an environment of size large in asia pacific south {WHO}", order("large", "ap-south")),
+    (f"small plan, region us east, {WHO}", order("small", "us-east")),
+    (f"not small, medium, in eu-north {WHO}", order("medium", "eu-north")),
+    (f"large instead of medium, in eu-west {WHO}", order("large", "eu-west")),
+    (f"small, no wait, large, in eu-west {WHO}", order("large", "eu-west")),
+    (f"a small environment in eu-west, sorry, I mean eu-north, {WHO}", order("small", "eu-north")),
+    (f"a medium environment not in eu-west but in us-east {WHO}", order("medium", "us-east")),
+    (f"two load balancers, actually three load balancers, small, eu-west, {WHO}", order("small", "eu-west", 3)),
+    (f"anything but small: large in eu-west {WHO}", order("large", "eu-west")),
+    (f"three medium environments in us-east {WHO}", order("medium", "us-east", 1, 3)),
+    (f"I need 3 mediums with 2 load balancers in us-east {WHO}", order("medium", "us-east", 2, 3)),
+    (f"large in ap-south {WHO}, quantity 4, load balancers: 2", order("large", "ap-south", 2, 4)),
+    (f"medium x3, 2x load balancer, eu-west, {WHO}", order("medium", "eu-west", 2, 3)),
+    (f"a dozen small machines in eu-west {WHO}", order("small", "eu-west", 1, 12)),
+    (f"twenty-five small servers in eu-west {WHO}", order("small", "eu-west", 1, 25)),
+    (f"small in eu-west {WHO} with a load balancer", order("small", "eu-west")),
+    (f"small in eu-west {WHO} with a couple of load balancers", order("small", "eu-west", 2)),
+    (f"a medium cluster in eu-west {WHO} and pay with tok_visa", order("medium", "eu-west")),
+    (f"3 x medium in eu-west {WHO}", order("medium", "eu-west", 1, 3)),
+    (f"medium in eu-west {WHO}; call me before 5 pm", order("medium", "eu-west")),
+    (f"For our small business: a large environment in eu-west {WHO}", order("large", "eu-west")),
+    (
+        "medium in eu-west, e-mail bob@shop.example, host name www.shop.example.",
+        order("medium", "eu-west", email="bob@shop.example", hostname="www.shop.example"),
+    ),
+    (
+        "medium in eu-west for <bob@shop.example>, https://www.Shop.example/",
+        order("medium", "eu-west", email="bob@shop.example", hostname="www.shop.example"),
+    ),
+]
+
+IN_TURNS: list[tuple[tuple[str, ...], QuoteOrder]] = [
+    (
+        ("I want an environment", "medium", "in eu-west", "ada@example.com", "ada.example.dev"),
+        order("medium", "eu-west"),
+    ),
+    ((f"medium in eu-west {WHO}", "actually make it large"), order("large", "eu-west")),
+    ((f"medium in eu-west {WHO}", "no, eu-north"), order("medium", "eu-north")),
+    ((f"medium in eu-west {WHO}", "change it from medium to small"), order("small", "eu-west")),
+    ((f"medium in eu-west {WHO}", "with three load balancers please"), order("medium", "eu-west", 3)),
+    ((f"medium in eu-west {WHO}, 2 load balancers", "yes but large"), order("large", "eu-west", 2)),
+    ((f"medium in eu-west {WHO}", "make that two machines"), order("medium", "eu-west", 1, 2)),
+    ((f"several load balancers, medium, eu-west, {WHO}", "three"), order("medium", "eu-west", 3)),
+    ((f"load balancers, medium, eu-west, {WHO}", "just two please"), order("medium", "eu-west", 2)),
+    ((f"2 or 3 load balancers, medium, eu-west, {WHO}", "3 load balancers"), order("medium", "eu-west", 3)),
+    ((f"small or large in eu-west {WHO}", "the large one"), order("large", "eu-west")),
+    ((f"huge plan in eu-west {WHO}", "then large"), order("large", "eu-west")),
+    ((f"medium in mars-1 {WHO}", "us-east then"), order("medium", "us-east")),
+    ((f"medium in eu-west {WHO}, no load balancer", "ok, one load balancer"), order("medium", "eu-west", 1)),
+    ((f"medium in eu-west {WHO}, two load balancers, no, three", "3 load balancers"), order("medium", "eu-west", 3)),
+    ((f"medium in eu-west {WHO}", "what can you do?", "small instead"), order("small", "eu-west")),
+    ((f"medium in eu-west {WHO}", "never mind", f"small in us-east {WHO}"), order("small", "us-east")),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ONE_SENTENCE)
 def test_an_order_in_one_sentence_is_quoted_exactly(text: str, expected: QuoteOrder) -> None:
     assert Counter().say(text).quoted == [expected]
 
 
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [
-        (
-            ("I want an environment", "medium", "in eu-west", "ada@example.com", "ada.example.dev"),
-            ("medium", "eu-west"),
-        ),
-        ((f"medium in eu-west {WHO}", "actually make it large"), ("large", "eu-west")),
-        ((f"medium in eu-west {WHO}", "no, eu-north"), ("medium", "eu-north")),
-        ((f"medium in eu-west {WHO}", "change it from medium to small"), ("small", "eu-west")),
-        ((f"medium in eu-west {WHO}", "with three load balancers please"), ("medium", "eu-west", 3)),
-        ((f"medium in eu-west {WHO}, 2 load balancers", "yes but large"), ("large", "eu-west", 2)),
-        ((f"medium in eu-west {WHO}", "make that two machines"), ("medium", "eu-west", 1, 2)),
-        ((f"several load balancers, medium, eu-west, {WHO}", "three"), ("medium", "eu-west", 3)),
-        ((f"load balancers, medium, eu-west, {WHO}", "just two please"), ("medium", "eu-west", 2)),
-        ((f"2 or 3 load balancers, medium, eu-west, {WHO}", "3 load balancers"), ("medium", "eu-west", 3)),
-        ((f"small or large in eu-west {WHO}", "the large one"), ("large", "eu-west")),
-        ((f"huge plan in eu-west {WHO}", "then large"), ("large", "eu-west")),
-        ((f"medium in mars-1 {WHO}", "us-east then"), ("medium", "us-east")),
-        ((f"medium in eu-west {WHO}, no load balancer", "ok, one load balancer"), ("medium", "eu-west", 1)),
-        ((f"medium in eu-west {WHO}, two load balancers, no, three", "3 load balancers"), ("medium", "eu-west", 3)),
-        ((f"medium in eu-west {WHO}", "what can you do?", "small instead"), ("small", "eu-west")),
-        ((f"medium in eu-west {WHO}", "never mind", f"small in us-east {WHO}"), ("small", "us-east")),
-    ],
-)
-def test_what_is_said_later_completes_and_corrects(texts: tuple[str, ...], expected: tuple[str, str, int, int]) -> None:
+@pytest.mark.parametrize(("texts", "expected"), IN_TURNS)
+def test_what_is_said_later_completes_and_corrects(texts: tuple[str, ...], expected: QuoteOrder) -> None:
     counter = Counter()
     turns = [counter.say(text) for text in texts]
 
-    assert turns[-1].quoted == [order(*expected)]
+    assert turns[-1].quoted == [expected]
 
 
 @pytest.mark.parametrize(
