@@ -190,28 +190,28 @@ async def test_recoveries_raced_by_two_janitors_refund_once(saga_env: SagaEnv, f
     waves = 20 if full else 1
     await saga_env.world.seed(stock={"medium": waves * RACED})
 
-    for _ in range(waves):
-        await race(saga_env)
+    for wave in range(waves):
+        await race(saga_env, charged=(wave + 1) * RACED)
 
     assert (await saga_env.world.done()).count("payments.refund") == waves * RACED
     assert await saga_env.world.standing() == []
 
 
-async def race(env: SagaEnv) -> None:
-    """Terminate fifty sagas that had charged, and let two janitors sweep side by side until all are recovered."""
+async def race(env: SagaEnv, *, charged: int) -> None:
+    """Terminate fifty sagas when so many in all have charged, and let two janitors sweep side by side until all are recovered."""
     plan = (
         *order_plan()[:AUTHORIZE],
         PlannedStep(tool="capture_payment", results={"payment_id": (AUTHORIZE, "payment_id")}),
         PlannedStep(tool="provision_cluster", results={"quote_id": (QUOTE, "quote_id")}),
     )
-    # Refused with a pause: nothing is in flight while the workflow waits for its next attempt.
-    fault = await env.world.fault("cloud.create_cluster", "http_429", retry_after_s=3600)
+    # Refused with a long pause: it waits there, charged.
+    await env.world.fault("cloud.create_cluster", "http_429", retry_after_s=3600)
     handles = [await env.start_plan(*plan) for _ in range(RACED)]
 
-    async def all_wait() -> bool:
-        return await env.world.fired(fault) == RACED
+    async def all_charged() -> bool:
+        return (await env.world.done()).count("payments.capture") == charged
 
-    await until(all_wait, deadline=300)
+    await until(all_charged, deadline=300)
     await asyncio.gather(*(handle.terminate("all at once") for handle in handles))
     await env.world.clear_faults()
     lost = {handle.id for handle in handles}
