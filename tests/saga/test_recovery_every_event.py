@@ -198,7 +198,7 @@ async def test_recoveries_raced_by_two_janitors_refund_once(saga_env: SagaEnv, f
 
 
 async def race(env: SagaEnv, *, charged: int) -> None:
-    """Terminate fifty sagas when so many in all have charged, and let two janitors sweep side by side until all are recovered."""
+    """Terminate fifty sagas when so many in all have charged; two janitors sweep until all are recovered."""
     plan = (
         *order_plan()[:AUTHORIZE],
         PlannedStep(tool="capture_payment", results={"payment_id": (AUTHORIZE, "payment_id")}),
