@@ -1,13 +1,10 @@
 """The matrix is held against itself: recovery's guards are taken out of a copy of the code, and it must fail."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.saga.test_mutations import copy_of_the_tree
+from tests.changed_tree import change, copy_of_the_tree, run_in
 
 Lines = tuple[str, str, str]
 
@@ -50,24 +47,10 @@ def test_recovery_without_one_of_its_guards_fails_the_matrix(tmp_path: Path, ful
         tree.mkdir()
         copy_of_the_tree(tree)
         for file, old, new in lines:
-            code = (tree / file).read_text(encoding="utf-8")
-            assert code.count(old) == 1, f"the code has changed: mutate it anew, {file} has no {old!r}"
-            (tree / file).write_text(code.replace(old, new), encoding="utf-8")
+            change(tree, file, old, new)
 
-        ran = _matrix(tree, blow)
+        test = f"tests/crash/test_matrix.py::test_whatever_strikes_an_order_it_ends_whole_or_undone[{blow}]"
+        ran = run_in(tree, "pytest", "-q", "-p", "no:cacheprovider", test)
 
         assert ran.returncode == pytest.ExitCode.TESTS_FAILED, name + ran.stdout + ran.stderr
         assert wrong in ran.stdout, name + ran.stdout
-
-
-def _matrix(tree: Path, blow: str) -> subprocess.CompletedProcess[str]:
-    test = f"tests/crash/test_matrix.py::test_whatever_strikes_an_order_it_ends_whole_or_undone[{blow}]"
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test],
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )

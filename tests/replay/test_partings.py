@@ -1,19 +1,13 @@
 """A change that would break sagas in flight is told, with the command and the field: a copy of the code is changed."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from tests.changed_tree import change, copy_of_the_tree, run_in
 from tests.replay.make_bundles import FOLDER
-
-ROOT = Path(__file__).parents[2]
-ROOMS = ("agents", "saga", "tools", "cache", "countermand")
 
 
 class Change(BaseModel):
@@ -60,34 +54,18 @@ CHANGES = {
 }
 
 
-def check_with(tree: Path, bundle: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "countermand", "replay", "check", "--json", str(FOLDER / f"{bundle}.json")],
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_that_would_break_sagas_in_flight_is_told(name: str, tmp_path: Path) -> None:
-    change = CHANGES[name]
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, tmp_path / room, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    changed = tmp_path / change.file
-    code = changed.read_text(encoding="utf-8")
-    assert code.count(change.line) == 1, f"the code has changed: {change.file} has no {change.line!r}"
-    changed.write_text(code.replace(change.line, change.by), encoding="utf-8")
+    changed = CHANGES[name]
+    copy_of_the_tree(tmp_path)
+    change(tmp_path, changed.file, changed.line, changed.by)
 
-    ran = check_with(tmp_path, change.bundle)
+    ran = run_in(tmp_path, "countermand", "replay", "check", "--json", str(FOLDER / f"{changed.bundle}.json"))
 
     assert ran.returncode == 1, ran.stdout + ran.stderr
     (partings,) = json.loads(ran.stdout).values()
-    assert change.command in partings[0]["command"]
-    assert partings[0]["field"] == change.field
-    assert change.says in partings[0]["message"]
+    assert changed.command in partings[0]["command"]
+    assert partings[0]["field"] == changed.field
+    assert changed.says in partings[0]["message"]
     assert partings[0]["event"]
     assert "workflow.patched()" in ran.stderr

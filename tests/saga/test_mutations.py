@@ -1,16 +1,11 @@
 """The suite is held against itself: each guarantee is taken out of a copy of the code, and a test must notice."""
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-ROOT = Path(__file__).parents[2]
-COPIED = ("agents", "saga", "tools", "cache", "countermand", "tests", "pyproject.toml")
+from tests.changed_tree import change, copy_of_the_tree, run_in
 
 
 class Mutation(BaseModel):
@@ -68,39 +63,14 @@ MUTATIONS = {
 }
 
 
-def copy_of_the_tree(into: Path) -> None:
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, into / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, into / name)
-
-
-def run_of(test: str, tree: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/saga/{test}"],
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_saga_that_is_not_what_it_promises_is_noticed(name: str, tmp_path: Path) -> None:
     mutation = MUTATIONS[name]
     copy_of_the_tree(tmp_path)
-    mutated = tmp_path / mutation.file
-    code = mutated.read_text(encoding="utf-8")
     for old, new in mutation.lines:
-        assert code.count(old) == 1, f"the code has changed: mutate it anew, {mutation.file} has no {old!r}"
-        code = code.replace(old, new)
-    mutated.write_text(code, encoding="utf-8")
+        change(tmp_path, mutation.file, old, new)
 
-    ran = run_of(mutation.noticed_by, tmp_path)
+    ran = run_in(tmp_path, "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/saga/{mutation.noticed_by}")
 
     assert ran.returncode == pytest.ExitCode.TESTS_FAILED, ran.stdout + ran.stderr
     assert f"FAILED tests/saga/{mutation.noticed_by}" in ran.stdout
