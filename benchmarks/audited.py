@@ -24,6 +24,7 @@ from cyclopts import App, Parameter
 from temporalio.client import Client
 
 from countermand.embedded import servers
+from countermand.embedded.process import running
 from countermand.embedded.servers import Ports
 from countermand.plugin import CountermandPlugin
 from countermand.saga import PlannedSaga, SagaOptions
@@ -110,10 +111,9 @@ async def worker() -> AsyncGenerator[Client]:
         log = AuditLog.in_folder(folder)
         stack.callback(log.close)
         ports, settings = Ports().claimed(), Settings()
-        for server in (servers.temporal(settings, ports, folder), servers.world(ports, folder)):
-            stack.push_async_callback(server.stop)
-            await server.start(0)
-            await server.wait_healthy()
+        await stack.enter_async_context(
+            running(servers.temporal(settings, ports, folder), servers.world(ports, folder))
+        )
         endpoints = servers.endpoints_of(settings, ports)
         await stack.enter_async_context(world_at(endpoints.world_url))
         plugin = CountermandPlugin([bench_pay, bench_provision, bench_route], audit=log)

@@ -28,6 +28,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.plugin import SimplePlugin
 
 from countermand.embedded import servers
+from countermand.embedded.process import running
 from countermand.embedded.servers import Ports
 from countermand.plugin import CountermandPlugin
 from countermand.saga import PlannedSaga
@@ -134,10 +135,9 @@ async def contenders() -> AsyncGenerator[tuple[Contender, Contender]]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (folder / "logs").mkdir()
         ports, settings = Ports().claimed(), Settings()
-        for server in (servers.temporal(settings, ports, folder), servers.world(ports, folder)):
-            stack.push_async_callback(server.stop)
-            await server.start(0)
-            await server.wait_healthy()
+        await stack.enter_async_context(
+            running(servers.temporal(settings, ports, folder), servers.world(ports, folder))
+        )
         endpoints = servers.endpoints_of(settings, ports)
         await stack.enter_async_context(world_at(endpoints.world_url))
 

@@ -32,7 +32,7 @@ from countermand.agents.session import Say
 from countermand.agents.swarm import SwarmState
 from countermand.agents.think import queue_of_models
 from countermand.embedded import servers
-from countermand.embedded.process import Server
+from countermand.embedded.process import Server, running
 from countermand.embedded.servers import READY, Ports
 from countermand.plugin import CountermandPlugin
 from countermand.queues import Queues
@@ -161,22 +161,16 @@ async def bench(workers: int, *, apart: bool = False) -> AsyncGenerator[Bench]:
         create_development_key(folder)
         ports, settings = Ports().claimed(), Settings()
         endpoints = servers.endpoints_of(settings, ports)
-        started = [servers.temporal(settings, ports, folder), servers.world(ports, folder)]
-        for server in started:
-            stack.push_async_callback(server.stop)
-            await server.start(0)
-            await server.wait_healthy()
+        await stack.enter_async_context(
+            running(servers.temporal(settings, ports, folder), servers.world(ports, folder))
+        )
         kinds: tuple[Queues, ...] = ("chats", "swarms") if apart else ("all",)
         serving = [
             _worker(f"{no}-{queues}", folder, endpoints.temporal_host, endpoints.world_url, str(folder), queues)
             for no in range(workers)
             for queues in kinds
         ]
-        for worker in serving:
-            stack.push_async_callback(worker.stop)
-            await worker.start(0)
-        for worker in serving:
-            await worker.wait_healthy()
+        await stack.enter_async_context(running(*serving))
         client = await Client.connect(
             endpoints.temporal_host, namespace=endpoints.namespace, plugins=[CountermandPlugin()]
         )

@@ -26,7 +26,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle
 
 from countermand.embedded import servers
-from countermand.embedded.process import Server
+from countermand.embedded.process import Server, running
 from countermand.embedded.servers import Ports
 from countermand.plugin import CountermandPlugin
 from countermand.saga import Plan, PlannedSaga, PlannedStep
@@ -61,18 +61,13 @@ async def raised() -> AsyncGenerator[Stage]:
             (one / "logs").mkdir(parents=True)
         ports, settings = Ports().claimed(), Settings(state_folder=folder)
         endpoints = servers.endpoints_of(settings, ports)
-        for server in (servers.temporal(settings, ports, folder), servers.world(ports, folder)):
-            stack.push_async_callback(server.stop)
-            await server.start(0)
-            await server.wait_healthy()
+        await stack.enter_async_context(
+            running(servers.temporal(settings, ports, folder), servers.world(ports, folder))
+        )
         await servers.prepare(endpoints)
         create_development_key(folder)
         workers = [servers.worker(settings, endpoints, one) for one in folders]
-        for worker in workers:
-            stack.push_async_callback(worker.stop)
-            await worker.start(0)
-        for worker in workers:
-            await worker.wait_healthy()
+        await stack.enter_async_context(running(*workers))
         client = await Client.connect(
             endpoints.temporal_host, namespace=endpoints.namespace, plugins=[CountermandPlugin()]
         )

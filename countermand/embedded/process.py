@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,6 +88,22 @@ class Server:
         with self.log.open("rb") as log:
             log.seek(self.log_start)
             return log.read().decode(errors="replace")
+
+
+@asynccontextmanager
+async def running(*servers: Server) -> AsyncGenerator[None]:
+    """Servers in process groups of their own, which all answer; stopped at the end.
+
+    Raises:
+        EmbeddedError: One ended or stayed silent.
+    """
+    async with AsyncExitStack() as stack:
+        for server in servers:
+            stack.push_async_callback(server.stop)
+            await server.start(group=0)
+        for server in servers:
+            await server.wait_healthy()
+        yield
 
 
 def _own_environment() -> dict[str, str]:

@@ -14,7 +14,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from countermand.embedded import servers
 from countermand.embedded.endpoints import Endpoints
-from countermand.embedded.process import Server
+from countermand.embedded.process import Server, running
 from countermand.saga.audit.keys import create_development_key
 from countermand.saga.janitor import schedule_janitor
 from countermand.saga.types import SagaOptions
@@ -93,11 +93,7 @@ async def raised(folder: Path) -> AsyncGenerator[Stage]:
     temporal = servers.temporal(settings, ports, folder)
     world, valkey = servers.world(ports, folder), servers.valkey(ports, folder)
     async with AsyncExitStack() as stack:
-        for server in (temporal, world, valkey):
-            stack.push_async_callback(server.stop)
-            await server.start(group=_OWN_GROUP)
-        for server in (temporal, world, valkey):
-            await server.wait_healthy()
+        await stack.enter_async_context(running(temporal, world, valkey))
         await servers.prepare(direct)
         client = await Client.connect(
             direct.temporal_host, namespace=direct.namespace, data_converter=pydantic_data_converter
