@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
 
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
@@ -204,6 +205,7 @@ async def race(env: SagaEnv, *, charged: int) -> None:
         PlannedStep(tool="capture_payment", results={"payment_id": (AUTHORIZE, "payment_id")}),
         PlannedStep(tool="provision_cluster", results={"quote_id": (QUOTE, "quote_id")}),
     )
+    look = SweepInput(since=datetime.now(UTC))
     # Refused with a long pause: it waits there, charged.
     await env.world.fault("cloud.create_cluster", "http_429", retry_after_s=3600)
     handles = [await env.start_plan(*plan) for _ in range(RACED)]
@@ -218,7 +220,7 @@ async def race(env: SagaEnv, *, charged: int) -> None:
     started: list[str] = []
 
     async def swept() -> bool:
-        for one in await asyncio.gather(*(sweep(env.client, SweepInput()) for _ in range(2))):
+        for one in await asyncio.gather(*(sweep(env.client, look) for _ in range(2))):
             started.extend(lost.intersection(one.recovered))
         return len(started) >= RACED
 
