@@ -81,7 +81,7 @@ PRICES: Prices = {
     "anthropic:claude-sonnet-4-5": _usd("3", "15"),
     "anthropic:claude-haiku-4-5": _usd("1", "5"),
 }
-"""List prices of late 2025, from openai.com/api/pricing and claude.com/pricing; a file of one's own corrects them."""
+"""As they were known in late 2025, not checked against the providers' pages: a file of one's own corrects them."""
 
 _LIST = TypeAdapter(dict[str, Price])
 
