@@ -182,6 +182,8 @@ def _worker(name: str, folder: Path, *where: str) -> Server:
         return READY in server.output()
 
     command = [sys.executable, __file__, "--serve", *where]
+    if where[-1] == "swarms":
+        command = [*servers.AFTER_CHATS, *command]
     server = Server(name, command, healthy, folder / "logs" / f"{name}.log")
     return server
 

@@ -12,8 +12,9 @@ from countermand.agents.think import queue_of_models
 from countermand.queues import Queues
 from countermand.saga.activities import HEARTBEAT_INTERVAL
 
-SWARM_SLOTS = 16
-"""Activities of swarms that a worker runs at once; what is beyond waits in their queue, and no chat behind it."""
+SWARM_ACTIVITIES, SWARM_WORKFLOW_TASKS = 16, 4
+"""What a worker does for swarms at once: calls wait, mostly, and tasks compute. What is beyond waits in the swarms' queue,
+and no chat behind it."""
 
 
 @asynccontextmanager
@@ -31,30 +32,47 @@ async def serving(
         model_rate: How many times a second chats, and swarms, ask models at most, by all workers together; None sets
             no bound.
     """
-    chats, swarms = (task_queue, None), (queue_of_swarms(task_queue), SWARM_SLOTS)
-    served = {"all": (chats, swarms), "chats": (chats,), "swarms": (swarms,)}[queues]
+    swarms = queue_of_swarms(task_queue)
+    served: list[Worker] = []
+    if queues in {"all", "chats"}:
+        served += [build_worker(client, task_queue=task_queue), _models(client, task_queue, model_rate)]
+    if queues in {"all", "swarms"}:
+        bounded = build_worker(
+            client, task_queue=swarms, activities=SWARM_ACTIVITIES, workflow_tasks=SWARM_WORKFLOW_TASKS
+        )
+        served += [bounded, _models(client, swarms, model_rate)]
     async with AsyncExitStack() as stack:
-        for queue, slots in served:
-            await stack.enter_async_context(build_worker(client, task_queue=queue, slots=slots))
-            models = build_worker(client, task_queue=queue_of_models(queue), rate=model_rate)
-            await stack.enter_async_context(models)
+        for worker in served:
+            await stack.enter_async_context(worker)
         yield
 
 
-def build_worker(client: Client, *, task_queue: str, slots: int | None = None, rate: float | None = None) -> Worker:
+def _models(client: Client, task_queue: str, rate: float | None) -> Worker:
+    return build_worker(client, task_queue=queue_of_models(task_queue), rate=rate)
+
+
+def build_worker(
+    client: Client,
+    *,
+    task_queue: str,
+    activities: int | None = None,
+    workflow_tasks: int | None = None,
+    rate: float | None = None,
+) -> Worker:
     """A worker with the time-outs that let another one take over within seconds.
 
     Args:
         client: Connected with ``CountermandPlugin``, which brings the workflows and activities.
         task_queue: The queue to serve.
-        slots: Activities, and workflow tasks, at once; Temporal's own bound if None.
+        activities: So many at once; Temporal's own bound if None.
+        workflow_tasks: So many at once; Temporal's own bound if None.
         rate: Activities a second that the server hands out on this queue, to all of its workers; no bound if None.
     """
     return Worker(
         client,
         task_queue=task_queue,
-        max_concurrent_activities=slots,
-        max_concurrent_workflow_tasks=slots,
+        max_concurrent_activities=activities,
+        max_concurrent_workflow_tasks=workflow_tasks,
         max_task_queue_activities_per_second=rate,
         # An activity learns of its cancellation with a heartbeat: let heartbeats through as they come.
         max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,

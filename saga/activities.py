@@ -95,7 +95,7 @@ def _forward(tool: AnyTool, watcher: Watcher | None) -> Activity:
     @activity.defn(name=tool.name)
     async def forward(step: StepInput) -> JsonObject:
         call = _this_attempt(step.call)
-        async with _watched(watcher, call), _tool_errors(), heartbeats():
+        async with _watched(watcher, call), _attempt():
             args = tool.args.model_validate(step.args)
             result = await (tool.forward(call, args) if call.attempt == 1 else _again(tool, call, args))
             return result.model_dump(mode="json")
@@ -131,7 +131,7 @@ def _undo(name: str, served: Mapping[str, AnyTool], watcher: Watcher | None) -> 
         tool = served.get(step.tool)
         if tool is None or tool.undo is None:
             raise ApplicationError(f"tool {step.tool} is not served here, or has no compensation", non_retryable=True)
-        async with _watched(watcher, step.call), _tool_errors(), heartbeats():
+        async with _watched(watcher, step.call), _attempt():
             args = tool.args.model_validate(step.args)
             result = None if step.result is None else tool.result.model_validate(step.result)
             return await tool.undo(_this_attempt(step.call), args, result)
@@ -144,7 +144,7 @@ def _probe(tool: AnyTool) -> Activity:
     async def probe(step: StepInput) -> ProbeOutput:
         if tool.probe is None:
             raise ApplicationError(f"tool {tool.name} has no probe", non_retryable=True)
-        async with _tool_errors(), heartbeats():
+        async with _attempt():
             probed = await tool.probe(_this_attempt(step.call), tool.args.model_validate(step.args))
         result = None if probed.result is None else probed.result.model_dump(mode="json")
         return ProbeOutput(answer=probed.answer, result=result)
@@ -157,7 +157,7 @@ def _price(tool: AnyTool) -> Activity:
     async def price(step: PriceInput) -> Money:
         if tool.price is None:
             raise ApplicationError(f"tool {tool.name} has no price", non_retryable=True)
-        async with _tool_errors(), heartbeats():
+        async with _attempt():
             return await tool.price(tool.args.model_validate(step.args))
 
     return price
@@ -185,6 +185,13 @@ async def _watched(watcher: Watcher | None, call: ToolCall) -> AsyncGenerator[No
 
 
 @asynccontextmanager
+async def _attempt() -> AsyncGenerator[None]:
+    """An attempt at a tool's call: it heartbeats, ends in time, and fails in Temporal's words."""
+    async with _tool_errors(), _in_time(), heartbeats():
+        yield
+
+
+@asynccontextmanager
 async def _tool_errors() -> AsyncGenerator[None]:
     """Turn a tool's errors into Temporal failures; what the tool does not understand stays as it is: unknown."""
     try:
@@ -198,6 +205,24 @@ async def _tool_errors() -> AsyncGenerator[None]:
     except ValidationError as error:
         # Retrying cannot mend it; whether a call had its effect by then is not known.
         raise ApplicationError(str(error), type="ValidationError", non_retryable=True) from error
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncGenerator[None]:
+    """End the body when its start-to-close is over.
+
+    The server has given the attempt up by then, which it would learn with a heartbeat only: a call that no downstream
+    fences off must not begin in between.
+    """
+    limit = activity.info().start_to_close_timeout
+    time = asyncio.timeout(None if limit is None else limit.total_seconds())
+    try:
+        async with time:
+            yield
+    except TimeoutError as error:
+        if not time.expired():
+            raise
+        raise ToolUnavailable(f"no answer within {limit}") from error
 
 
 @asynccontextmanager

@@ -32,6 +32,9 @@ PROMPT = (
 )  # fmt: skip
 """Settings of Temporal's dev server without which a saga mostly waits for timers."""
 
+AFTER_CHATS = ("nice", "-n", "10")
+"""Runs the swarms' worker when the processor has little else to do (docs/performance.md says what chats gain by it)."""
+
 READY = "ready: "
 """How the line begins that ``countermand worker`` says when it serves."""
 
@@ -148,7 +151,8 @@ def worker(settings: Settings, endpoints: Endpoints, folder: Path, queues: Queue
         return READY in server.output()
 
     name = "swarm-worker" if queues == "swarms" else "worker"
-    command = [*_countermand(), "worker", "--queues", queues]
+    command = [*AFTER_CHATS, *_countermand()] if queues == "swarms" else _countermand()
+    command += ["worker", "--queues", queues]
     told = settings.model_copy(update=endpoints.model_dump(exclude={"temporal_ui", "embedded"}))
     server = Server(name, command, healthy, folder / "logs" / f"{name}.log", told.environment)
     return server
