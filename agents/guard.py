@@ -1,5 +1,6 @@
 """The guard: judges every call of a model before it becomes a step, in workflow code. Model output is untrusted."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -68,13 +69,22 @@ class Guard:
     verdicts: list[Verdict] = field(default_factory=list)
     prices: dict[int, Money] = field(default_factory=dict)
 
-    async def judge(self, agent: Agent, call: ModelCall, *, beside: int, malformed: str | None) -> Judged:
+    def overdone(self, agent: Agent, calls: Iterable[ModelCall]) -> frozenset[str]:
+        """The tools that a message calls more often than its agent may in an order."""
+        asked = Counter(call["name"] for call in calls)
+        bounds = {name: limit.count for name, limit in agent.limits.items() if limit.count is not None}
+        return frozenset(name for name, bound in bounds.items() if len(self._mine(agent, name)) + asked[name] > bound)
+
+    async def judge(
+        self, agent: Agent, call: ModelCall, *, beside: int, overdone: frozenset[str], malformed: str | None
+    ) -> Judged:
         """Judge a call by its agent's tools, its form, the limits, taint and the approval policy, in this order.
 
         Args:
             agent: Who calls.
             call: The call as the model made it.
             beside: How many calls its message holds, this one included.
+            overdone: What ``overdone`` says of its message: which of these calls is meant can't be told.
             malformed: Why its arguments are no JSON, if they are none.
         """
         tool = declared().get(call["name"]) if call["name"] in agent.tools else None
@@ -86,7 +96,7 @@ class Guard:
             if tool is None:
                 decided, rule, reason = "allowed", "builtin", ""
             else:
-                price = await self._check_limits(agent, tool, args)
+                price = await self._check_limits(agent, tool, args, overdone)
                 rule, reason = self._asks(tool, price)
                 decided = "needs_approval" if reason else "allowed"
         except _Refused as refused:
@@ -144,16 +154,16 @@ class Guard:
             offered = ", ".join((*agent.tools, *BUILTINS, *transfers(agent, self.team)))
             raise _Refused("allowlist", f"not run: there is no tool {call['name'][:80]!r} here; there are {offered}")
 
-    async def _check_limits(self, agent: Agent, tool: AnyTool, args: BaseModel) -> Money | None:
+    async def _check_limits(
+        self, agent: Agent, tool: AnyTool, args: BaseModel, overdone: frozenset[str]
+    ) -> Money | None:
         """Hold a call against the limits; answers what it costs, where that matters."""
-        own = agent.limits.get(tool.name, Limit())
-        whose = (tool.name, agent.name)
-        mine = [step for step in self.saga.steps if (step.tool.name, step.call.agent) == whose and _counts(step)]
-        if own.count is not None and len(mine) >= own.count:
-            raise _Refused("limit.tool", f"not run: {agent.name} may call {tool.name} {own.count} times in an order")
+        if tool.name in overdone:
+            may = f"{agent.name} may call {tool.name} {agent.limits[tool.name].count} times in an order"
+            raise _Refused("limit.tool", f"not run: {may}, and of a message that asks for more none is run")
         if tool.price is None:
             return None
-        limits = self.team.limits
+        own, limits = agent.limits.get(tool.name, Limit()), self.team.limits
         bounded = own.money is not None or limits != TeamLimits()
         if not bounded and not self._asks(tool, None)[1] and self._above(tool) is None:
             return None
@@ -162,10 +172,16 @@ class Guard:
         except ToolRefused as error:
             raise _Refused("price", f"not run: {error}") from error
         if price is not None:
-            _hold("limit.tool", own, [self.prices[step.no] for step in mine if step.no in self.prices], price)
+            mine = [self.prices[step.no] for step in self._mine(agent, tool.name) if step.no in self.prices]
+            _hold("limit.tool", Limit(money=own.money), mine, price)
             _hold("limit.saga", limits.saga, self._standing(), price)
             _hold("limit.session", limits.session, [*self.spent.orders, *self._standing()], price)
         return price
+
+    def _mine(self, agent: Agent, tool: str) -> list[Step]:
+        """An agent's calls to a tool in this saga, those that count."""
+        whose = (tool, agent.name)
+        return [step for step in self.saga.steps if (step.tool.name, step.call.agent) == whose and _counts(step)]
 
     def _standing(self) -> list[Money]:
         return [self.prices[step.no] for step in self.saga.steps if step.no in self.prices and _counts(step)]

@@ -100,7 +100,8 @@ class Turn:
         """
         agent = self.request.team.agent(name)
         calls = message.tool_calls
-        planned = [await self._plan(agent, call, beside=len(calls)) for call in calls]
+        overdone = self.guard.overdone(agent, calls)
+        planned = [await self._plan(agent, call, beside=len(calls), overdone=overdone) for call in calls]
         answers: list[ToolMessage] = []
         for group in _groups(planned):
             if self.saga.state is SagaState.COMMITTED:
@@ -118,9 +119,10 @@ class Turn:
             raise _failed(CauseKind.LIMIT, f"the turn was stopped after {self.refusals} messages with refused calls")
         return answers, name
 
-    async def _plan(self, agent: Agent, call: ModelCall, *, beside: int) -> Planned:
+    async def _plan(self, agent: Agent, call: ModelCall, *, beside: int, overdone: frozenset[str]) -> Planned:
         """Judge a call; number it if it is a step."""
-        judged = await self.guard.judge(agent, call, beside=beside, malformed=self.malformed.get(call["id"] or ""))
+        malformed = self.malformed.get(call["id"] or "")
+        judged = await self.guard.judge(agent, call, beside=beside, overdone=overdone, malformed=malformed)
         if judged.verdict.verdict == "refused" or judged.tool is None or judged.args is None:
             return Planned(call, judged)
         if self.request.dry_run and judged.tool.effect is not Effect.READ:

@@ -13,7 +13,7 @@ from countermand.queues import Queues
 from countermand.saga.activities import HEARTBEAT_INTERVAL
 
 SWARM_ACTIVITIES, SWARM_WORKFLOW_TASKS = 16, 4
-"""What a worker does for swarms at once: calls wait, mostly, and tasks compute. What is beyond waits in the swarms' queue,
+"""What a worker does for swarms at once: calls wait, tasks compute. What is beyond waits in the swarms' queue,
 and no chat behind it."""
 
 
