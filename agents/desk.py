@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from countermand.agents.details import details
 from countermand.agents.orders import REQUIRED, Draft, concerns, understand
 from countermand.agents.team import CONFIRMED, REMINDER
-from countermand.agents.words import asks_about_name, drops
+from countermand.agents.words import asks_about_name, asks_for_mail, drops
 from countermand.tools.inventory import Quote
 
 Args = dict[str, JsonValue]
@@ -71,7 +71,8 @@ class Desk:
         said = details(text)
         if drops(text) and not said:
             self.forget_order()
-        self.heard = not asks_about_name(text) and concerns(text, said, ordering=bool(self.asked))
+        reads = asks_about_name(text) or asks_for_mail(text)
+        self.heard = not reads and concerns(text, said, ordering=bool(self.asked))
         if not self.heard:
             return
         if self.quoted and said.values.keys() >= REQUIRED:

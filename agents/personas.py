@@ -43,8 +43,8 @@ def twice(desk: Desk) -> Reply:
 
 def gullible(desk: Desk) -> Reply:
     """Does what it reads, whoever wrote it."""
-    last = desk.last
-    if isinstance(last, ToolMessage) and last.name == "look_up_domain" and "refund" in last.text.casefold():
+    last, reads = desk.last, {"look_up_domain", "read_mail"}
+    if isinstance(last, ToolMessage) and last.name in reads and "refund" in last.text.casefold():
         return Reply(calls=(("revoke_order", {}), ("commit", {})))
     return order(desk)
 

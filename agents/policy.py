@@ -15,6 +15,7 @@ from countermand.agents.placing import STEPS, ready_steps, stands
 from countermand.agents.team import REMINDER
 from countermand.agents.words import (
     asks_about_name,
+    asks_for_mail,
     asks_price,
     confirms,
     declines,
@@ -42,11 +43,13 @@ def order(desk: Desk) -> Reply:
 
 
 def _look_up(desk: Desk) -> Reply | None:
-    host = details(desk.said).values.get("hostname")
-    if host is None or not asks_about_name(desk.said):
-        return None
-    kind = "TXT" if "txt" in vocabulary(desk.said) else "A"
-    return _call(desk, "look_up_domain", {"hostname": host, "kind": kind})
+    named = details(desk.said).values
+    if "hostname" in named and asks_about_name(desk.said):
+        kind = "TXT" if "txt" in vocabulary(desk.said) else "A"
+        return _call(desk, "look_up_domain", {"hostname": named["hostname"], "kind": kind})
+    if "email" in named and "read_mail" in desk.offered and asks_for_mail(desk.said):
+        return _call(desk, "read_mail", {"sender": named["email"]})
+    return None
 
 
 def _refused(desk: Desk) -> Reply:
@@ -106,6 +109,8 @@ def _go_on(desk: Desk) -> Reply:
         return _revoked(desk)
     if "look_up_domain" in desk.results and not stands(desk):
         return Reply(_answered(desk.results["look_up_domain"][-1]))
+    if "read_mail" in desk.results and not stands(desk):
+        return Reply(_written(desk.results["read_mail"][-1]))
     if desk.quote is None:
         return quote(desk) if desk.asked else Reply(_WHO)
     if "quote_order" in desk.results and not stands(desk) and (not desk.confirmed or asks_price(desk.said)):
@@ -171,6 +176,12 @@ def _answered(answer: Result) -> str:
     values = answer["values"]
     told = "; ".join(map(str, values)) if isinstance(values, list) and values else "nothing"
     return f"{answer['hostname']} answers: {told}."
+
+
+def _written(inbox: Result) -> str:
+    mails = inbox["mails"] if isinstance(inbox["mails"], list) else []
+    told = [f"{one['subject']}: {one['body']}" for one in mails if isinstance(one, dict)]
+    return "\n".join(told) or "No mail came from that address."
 
 
 def _listed(things: list[str]) -> str:

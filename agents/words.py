@@ -27,6 +27,8 @@ def pattern(text: str) -> re.Pattern[str]:
 
 _LOOK_UP = pattern(r"\b(?:look\s*up|resolves?\s+to|txt\s+record|dns\s+(?:record|answer|entry))\b")
 
+_READ_MAIL = pattern(r"\b(?:read|check)\b[^.?!]*\b(?:e-?mails?|mails?|inbox)\b")
+
 
 def vocabulary(text: str) -> frozenset[str]:
     """The words of a text, in lower case and without apostrophes."""
@@ -165,6 +167,11 @@ def drops(text: str) -> bool:
 def asks_about_name(text: str) -> bool:
     """Whether it is asked what a host name answers: no order, though it names a host."""
     return _LOOK_UP.search(text) is not None
+
+
+def asks_for_mail(text: str) -> bool:
+    """Whether it is asked what somebody wrote: no order, though it names an address."""
+    return _READ_MAIL.search(text) is not None
 
 
 def asks_price(text: str) -> bool:

@@ -70,7 +70,7 @@ class WorldUnderTest:
         return _ANSWER.validate_json(response.content)
 
     async def seed(self, **stage: JsonValue) -> None:
-        """Set the stage: delays, quotas, stock, records that stand before anybody calls."""
+        """Set the stage: delays, quotas, stock, records and mails that are there before anybody calls."""
         await self._call("POST", "/seed", stage)
 
     async def let_pass(self, seconds: float) -> None:

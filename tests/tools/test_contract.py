@@ -14,7 +14,7 @@ from countermand.tools.client import providers_at
 from countermand.tools.cloud import CreateLoadBalancer, ProvisionCluster, create_load_balancer, provision_cluster
 from countermand.tools.dns import LookUpDomain, RegisterDomainRoute
 from countermand.tools.inventory import QuoteOrder, ReserveStock, quote_order
-from countermand.tools.mail import SendConfirmation
+from countermand.tools.mail import ReadMail, SendConfirmation
 from countermand.tools.payments import AuthorizePayment, CapturePayment, authorize_payment
 from countermand.tools.registry import load_tools
 
@@ -80,6 +80,10 @@ async def a_lookup() -> LookUpDomain:
     return LookUpDomain(hostname=HOST)
 
 
+async def an_inbox() -> ReadMail:
+    return ReadMail(sender="ada@example.com")
+
+
 SAMPLES: dict[str, Callable[[], Awaitable[BaseModel]]] = {
     "quote_order": an_order,
     "reserve_stock": a_reservation,
@@ -90,6 +94,7 @@ SAMPLES: dict[str, Callable[[], Awaitable[BaseModel]]] = {
     "register_domain_route": a_route,
     "send_confirmation": a_mail,
     "look_up_domain": a_lookup,
+    "read_mail": an_inbox,
 }
 """Arguments of one call to each tool, its stage set."""
 
@@ -98,6 +103,9 @@ SAMPLES: dict[str, Callable[[], Awaitable[BaseModel]]] = {
 async def test_a_tool_keeps_the_contract(tool: AnyTool, world: WorldUnderTest) -> None:
     assert tool.name in SAMPLES, f"tool {tool.name!r} is registered, but SAMPLES has no call to check it with"
     # The name has an owner already, who must get it back.
-    await world.seed(records=[{"name": HOST, "values": ["203.0.113.7"]}])
+    await world.seed(
+        records=[{"name": HOST, "values": ["203.0.113.7"]}],
+        letters=[{"sender": "ada@example.com", "subject": "Hello", "body": "Is my shop up?"}],
+    )
     async with providers_at(world.url):
         assert await check_tool(tool, SAMPLES[tool.name], world) == []

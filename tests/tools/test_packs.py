@@ -36,6 +36,7 @@ def test_every_tool_with_an_effect_is_held_to_the_contract() -> None:
         # Reads, and tools that act on workflows instead of a provider.
         "quote_order",
         "look_up_domain",
+        "read_mail",
         "reserve_limit",
         "revoke_order",
     }

@@ -82,7 +82,7 @@ async def reset(request: Request) -> Health:
 
 @router.post("/seed")
 async def seed(request: Request, body: Seed) -> Settings:
-    """Set the stage: delays, quotas, stock, records that stand before anybody calls."""
+    """Set the stage: delays, quotas, stock, records and mails that are there before anybody calls."""
     simulation = _simulation(request)
     stock = {plan: body.stock[plan] for plan in get_args(PlanName) if plan in body.stock}
     if unknown := body.stock.keys() - stock.keys():
@@ -91,7 +91,9 @@ async def seed(request: Request, body: Seed) -> Settings:
         inventory.stock_up(call.session, stock)
         for record in body.records:
             dns.write(call.session, record, key=None, live_at=call.now)
-    set_now = body.model_dump(exclude={"stock", "records"}, exclude_none=True)
+        for letter in body.letters:
+            mail.receive(call.session, letter, received_at=call.now)
+    set_now = body.model_dump(exclude={"stock", "records", "letters"}, exclude_none=True)
     simulation.change_settings(simulation.settings.model_copy(update=set_now))
     return simulation.settings
 

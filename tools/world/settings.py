@@ -6,6 +6,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from countermand.tools.world.database import Base
 from countermand.tools.world.models.common import Frozen
 from countermand.tools.world.models.dns import Content
+from countermand.tools.world.models.mail import Letter
 
 
 class Settings(Frozen):
@@ -31,6 +32,7 @@ class Seed(Frozen):
     cluster_quota: NonNegativeInt | None = None
     stock: dict[str, NonNegativeInt] = Field(default={}, description="Units by plan.")
     records: list[Content] = Field(default=[], description="DNS records that stand before anybody calls.")
+    letters: list[Letter] = Field(default=[], description="Mails that came in before anybody calls.")
 
 
 class AdvanceClock(Frozen):
