@@ -2,13 +2,14 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
+from pydantic import Field, TypeAdapter, ValidationError
 
 from countermand.agents.cassette import CassetteInvalid, CassetteModel, CassetteName, Mode, cassette_at
 from countermand.agents.personas import PERSONAS
@@ -16,8 +17,11 @@ from countermand.agents.scripted import ScriptedModel, ScriptInvalid, load_scrip
 from countermand.agents.stub import StubModel
 from countermand.saga.errors import CountermandError
 
-TIMEOUT = 60
-"""Seconds that one request to a provider may take; retries are Temporal's."""
+TIMEOUT = "COUNTERMAND_MODEL_TIMEOUT"
+"""The variable that says how many seconds a provider may be silent, 60 if it is not set; retries are Temporal's."""
+
+MAX_TIMEOUT = 80
+"""Seconds; ``think``, which asks once, may take 90."""
 
 ALLOWED = "COUNTERMAND_ALLOW_MODEL_REQUESTS"
 """The variable that forbids requests to real models where it is 0, as it is in tests."""
@@ -32,16 +36,27 @@ class _Provider(NamedTuple):
 
     package: str
     key: str | None
-    options: Mapping[str, Any]
+    options: Callable[[float], Mapping[str, Any]]
 
 
-_BOUNDED: Mapping[str, Any] = {"timeout": TIMEOUT, "max_retries": 0}
-_PROVIDERS = {
+def _bounded(timeout: float) -> Mapping[str, Any]:
+    return {"timeout": timeout, "max_retries": 0}
+
+
+def _bounded_openai(timeout: float) -> Mapping[str, Any]:
     # Asked for, since the client leaves usage out of streams where a base URL is set.
-    "openai": _Provider("langchain_openai", "OPENAI_API_KEY", {**_BOUNDED, "stream_usage": True}),
-    "anthropic": _Provider("langchain_anthropic", "ANTHROPIC_API_KEY", _BOUNDED),
+    return {**_bounded(timeout), "stream_usage": True}
+
+
+def _bounded_ollama(timeout: float) -> Mapping[str, Any]:
     # It ignores the options of the others, and never retries.
-    "ollama": _Provider("langchain_ollama", None, {"client_kwargs": {"timeout": TIMEOUT}}),
+    return {"client_kwargs": {"timeout": timeout}}
+
+
+_PROVIDERS = {
+    "openai": _Provider("langchain_openai", "OPENAI_API_KEY", _bounded_openai),
+    "anthropic": _Provider("langchain_anthropic", "ANTHROPIC_API_KEY", _bounded),
+    "ollama": _Provider("langchain_ollama", None, _bounded_ollama),
 }
 
 
@@ -102,12 +117,21 @@ def resolve_model(name: str) -> BaseChatModel:
         return _scripted(name, Path(rest))
     if kind == "cassette":
         return _played(_cassette(rest))
-    options = _PROVIDERS[kind].options if kind in _PROVIDERS else _BOUNDED
+    options = _PROVIDERS[kind].options if kind in _PROVIDERS else _bounded
     try:
-        return cast("BaseChatModel", init_chat_model(name, **options))
+        return cast("BaseChatModel", init_chat_model(name, **options(_timeout())))
     except Exception as error:
         # Each provider's client complains of a missing key or an unknown name in its own way.
         raise ModelUnavailable(f"{name}: {' '.join(str(error).split())[:300]}") from error
+
+
+def _timeout() -> float:
+    said = os.environ.get(TIMEOUT, "60")
+    try:
+        return TypeAdapter(Annotated[float, Field(gt=0, le=MAX_TIMEOUT)]).validate_python(said)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise ModelUnavailable(f"{TIMEOUT}: {reason}: say seconds, as in 60, where the worker runs") from error
 
 
 def _scripted(name: str, path: Path) -> ScriptedModel:

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessageChunk, HumanMessage
 
 from countermand.agents.answers import normalised
-from countermand.agents.models import ALLOWED, ModelUnavailable, check_provider, resolve_model
+from countermand.agents.models import ALLOWED, TIMEOUT, ModelUnavailable, check_provider, resolve_model
 from countermand.agents.scripted import RawCall, ScriptedModel, ScriptStep
 from countermand.agents.team import ORDER_TEAM
 from countermand.agents.think import schemas
@@ -134,6 +134,28 @@ async def test_a_provider_that_is_away_ends_the_turn_with_one_clear_line(
     assert result.saga.cause.kind is CauseKind.MODEL
     assert "the model could not be asked" in result.text
     assert await saga_env.world.ledger() == []
+
+
+@pytest.mark.parametrize("kind", PATHS)
+async def test_a_provider_that_says_no_more_is_given_up_and_asked_again(
+    saga_env: SagaEnv, provider: Provider, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TIMEOUT, "0.5")
+    provider.goes_on.clear()
+    result = await (await saga_env.start_turn(TEXT, model=model_at(kind, provider))).result()
+
+    assert len(provider.asked) == 3
+    assert result.saga.cause is not None
+    assert result.saga.cause.kind is CauseKind.MODEL
+    assert await saga_env.world.ledger() == []
+
+
+@pytest.mark.parametrize("said", ["0", "81", "soon"])
+def test_a_time_out_that_is_none_is_one_line(monkeypatch: pytest.MonkeyPatch, provider: Provider, said: str) -> None:
+    monkeypatch.setenv(TIMEOUT, said)
+
+    with pytest.raises(ModelUnavailable, match=TIMEOUT):
+        resolve_model(model_at("openai", provider))
 
 
 def test_a_provider_without_its_key_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

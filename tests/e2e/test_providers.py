@@ -57,6 +57,23 @@ async def test_a_providers_model_places_an_order_and_its_words_are_shown_as_they
     assert kinds(await served.state()) == sorted(EFFECTS)
 
 
+async def test_what_a_provider_has_said_is_shown_while_it_speaks(
+    asking: Commands, served: WorldUnderTest, provider: Provider
+) -> None:
+    async with asking.in_terminal("chat", "--model", "openai:gpt-local") as terminal:
+        await terminal.shows("you> ")
+        provider.goes_on.clear()
+        terminal.type("who are you?\n")
+        await terminal.shows("Countermand's stub model")
+        assert "two load balancers" not in terminal.shown
+        provider.goes_on.set()
+        await terminal.shows("two load balancers")
+        await terminal.shows("you> ")
+        terminal.type("\x04")
+        assert await terminal.process.wait() == 0
+    assert (await served.state()).ledger
+
+
 async def test_what_it_used_and_what_that_cost_is_told(asking: Commands, served: WorldUnderTest) -> None:
     await served.reset()
     ran = await asking.run("chat", "--model", "openai:gpt-local", "--yes", "-m", ORDER, "--json")

@@ -1,7 +1,8 @@
 """The server: reads a request in its provider's protocol, and has a chat model of ours answer it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
@@ -29,12 +30,14 @@ class Provider:
         asked: The requests, as ``<path> <model>``, with `` stream`` where the answer was streamed.
         failures: HTTP statuses that the next requests are answered with, instead of an answer.
         complaint: What those answers say.
+        goes_on: While it is cleared, no answer gets beyond its first half.
     """
 
     url: str
     asked: list[str] = field(default_factory=list)
     failures: list[int] = field(default_factory=list)
     complaint: str = "told to fail"
+    goes_on: threading.Event = field(default_factory=threading.Event)
 
 
 class _Server(uvicorn.Server):
@@ -54,12 +57,14 @@ async def serve_provider(model: BaseChatModel | None = None) -> AsyncGenerator[P
     """
     with listen("127.0.0.1", 0) as listener:
         provider = Provider(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        provider.goes_on.set()
         app = _app(provider, model or StubModel())
         server = _Server(uvicorn.Config(app, log_level="warning", access_log=False, ws="none"))
         serving = asyncio.create_task(server.serve([listener]))
         try:
             yield provider
         finally:
+            provider.goes_on.set()
             server.should_exit = True
             await serving
 
@@ -80,10 +85,18 @@ def _answering(protocol: Protocol, provider: Provider, model: BaseChatModel) -> 
             return JSONResponse({"error": {"message": provider.complaint}}, status_code=provider.failures.pop(0))
         reply: AIMessage = model.bind_tools(list(request.tools)).invoke(_named(protocol.read(request)))
         if streams:
-            return StreamingResponse(protocol.events(request, reply), media_type=protocol.media_type)
+            events = _halting(provider, [*protocol.events(request, reply)])
+            return StreamingResponse(events, media_type=protocol.media_type)
+        provider.goes_on.wait()
         return JSONResponse(protocol.whole(request, reply))
 
     return answer
+
+
+def _halting(provider: Provider, events: list[str]) -> Iterator[str]:
+    yield from events[: len(events) // 2]
+    provider.goes_on.wait()
+    yield from events[len(events) // 2 :]
 
 
 def _named(messages: list[BaseMessage]) -> list[BaseMessage]:
