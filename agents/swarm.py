@@ -4,6 +4,7 @@ import asyncio
 import math
 from bisect import bisect_right
 from collections import Counter, deque
+from typing import NamedTuple
 
 from pydantic import Field
 from temporalio import workflow
@@ -41,11 +42,14 @@ class StopAfter(Frozen):
         return bound is not None and failed >= bound
 
 
-class Ended(Frozen):
-    """A line that ended: its place in the batch, counted from 0, and at which attempt."""
+class Ended(NamedTuple):
+    """A line that ended: its place in the batch, counted from 0, and at which attempt.
+
+    In JSON it is an array: a swarm hands one for every line over from run to run, and a payload holds 2 MB.
+    """
 
     place: int
-    attempt: int = 1
+    attempt: int
     state: SagaState
 
 

@@ -81,7 +81,7 @@ PRICES: Prices = {
     "anthropic:claude-sonnet-4-5": _usd("3", "15"),
     "anthropic:claude-haiku-4-5": _usd("1", "5"),
 }
-"""As they were known in late 2025, not checked against the providers' pages: a file of one's own corrects them."""
+"""Of 2026: platform.openai.com/docs/pricing and platform.claude.com/docs/en/about-claude/pricing."""
 
 _LIST = TypeAdapter(dict[str, Price])
 
