@@ -53,13 +53,19 @@ class AesGcm:
 
 
 class EncryptingCodec(PayloadCodec):
-    """Encrypts payloads whole; what was stored before there was a key is read as it is."""
+    """Encrypts payloads whole; what was stored before there was a key is read as it is.
 
-    def __init__(self, cipher: Cipher) -> None:
+    Args:
+        cipher: If None, nothing is encrypted, and ``decode`` raises ``EncryptionError`` for what is.
+    """
+
+    def __init__(self, cipher: Cipher | None) -> None:
         self._cipher = cipher
 
     @override
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        if self._cipher is None:
+            return list(payloads)
         return [
             Payload(metadata={"encoding": _ENCODING}, data=self._cipher.encrypt(payload.SerializeToString()))
             for payload in payloads
@@ -68,11 +74,14 @@ class EncryptingCodec(PayloadCodec):
     @override
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         return [
-            Payload.FromString(self._cipher.decrypt(payload.data))
-            if payload.metadata.get("encoding") == _ENCODING
-            else payload
+            self._decrypted(payload) if payload.metadata.get("encoding") == _ENCODING else payload
             for payload in payloads
         ]
+
+    def _decrypted(self, payload: Payload) -> Payload:
+        if self._cipher is None:
+            raise EncryptionError(f"what is stored is encrypted: set {KEY_VARIABLE} to the key, as its workers do")
+        return Payload.FromString(self._cipher.decrypt(payload.data))
 
 
 async def decrypt_within(message: Message, codec: PayloadCodec) -> None:

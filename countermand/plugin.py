@@ -120,13 +120,11 @@ def _converter(cipher: Cipher | None, given: DataConverter | None) -> DataConver
         converter = dataclasses.replace(converter, payload_converter_class=PydanticPayloadConverter)
     if converter.failure_converter_class is DefaultFailureConverter:
         converter = dataclasses.replace(converter, failure_converter_class=MaskedFailures)
-    if cipher is None or converter.payload_codec is not None:
+    if converter.payload_codec is not None:
         return converter
-    return dataclasses.replace(
-        converter,
-        payload_codec=EncryptingCodec(cipher),
-        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
-    )
+    if cipher is not None:
+        converter = dataclasses.replace(converter, failure_converter_class=DefaultFailureConverterWithEncodedAttributes)
+    return dataclasses.replace(converter, payload_codec=EncryptingCodec(cipher))
 
 
 def _pass_through(runner: WorkflowRunner | None) -> WorkflowRunner:

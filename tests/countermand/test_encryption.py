@@ -89,6 +89,10 @@ async def test_a_saga_that_failed_is_read_and_replayed_with_the_key_and_says_not
     in_clear = json.dumps(history.to_json_dict())
     assert "declined" not in in_clear
     assert "Encoded failure" in in_clear
+    with pytest.raises(EncryptionError, match=f"set {KEY_VARIABLE}"):
+        await read_saga(temporal_local, report.id)
+    with pytest.raises(EncryptionError, match=f"set {KEY_VARIABLE}"):
+        await temporal_local.get_workflow_handle(report.id).result()
 
     bundle = await record(encrypted.client, report.id)
     assert [step.message for step in await bundle.runs[0].steps()] == [step.message for step in steps]
