@@ -23,7 +23,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, heartbeats
 from countermand.saga.names import RECOVER, beside, saga_of
-from countermand.saga.reading import all_steps, quoted
+from countermand.saga.reading import all_steps, described, quoted
 from countermand.saga.recovery import RecoveryInput, RecoverySaga
 from countermand.saga.revoke import resume_revocation
 from countermand.saga.state import SAGA_STATE
@@ -43,6 +43,8 @@ FULL_SWEEP_EVERY = 60
 
 _SCHEDULE = "janitor"
 _UNENDED = {SagaState.OPEN, SagaState.COMPENSATING}
+_HELD = {WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED}
+"""How a recovery stands that needs no other one."""
 
 
 class SweepInput(Frozen):
@@ -106,6 +108,10 @@ async def recover(client: Client, saga_id: str, options: SagaOptions | None = No
         return False
     if _state(newest) not in _UNENDED:
         return await resume_revocation(client, saga_id)
+    recovery = await described(client, f"{RECOVER}{saga_id}")
+    if recovery is not None and recovery.status in _HELD:
+        # Full sweeps come by every saga that was ever lost: its histories need not be read again.
+        return False
     steps = await all_steps(client, saga_id)
     unknown = sorted({step.tool for step in steps} - set(declared()))
     if unknown:
