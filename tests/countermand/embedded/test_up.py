@@ -77,6 +77,12 @@ async def test_a_killed_worker_is_replaced(running: Running) -> None:
     assert running.server("worker --queues chats") != killed
 
 
+async def test_the_worker_of_swarms_steps_back_for_the_others(running: Running) -> None:
+    chats, swarms = (running.server(f"worker --queues {queues}") for queues in ("chats", "swarms"))
+
+    assert os.getpriority(os.PRIO_PROCESS, swarms) > os.getpriority(os.PRIO_PROCESS, chats)
+
+
 async def test_a_killed_temporal_comes_back_at_its_address_with_all_it_knew(running: Running) -> None:
     client = await _client(running)
     await client.start_workflow("PlannedSaga", id="kept", task_queue="nobody")
