@@ -23,6 +23,20 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+_DIGITS = {
+    **dict.fromkeys(("bif", "clp", "djf", "gnf", "isk", "jpy", "kmf", "krw", "pyg", "rwf", "ugx", "uyi", "vnd"), 0),
+    **dict.fromkeys(("vuv", "xaf", "xof", "xpf"), 0),
+    **dict.fromkeys(("bhd", "iqd", "jod", "kwd", "lyd", "omr", "tnd"), 3),
+}
+"""Digits of the minor unit, by ISO 4217; all other currencies have two."""
+
+
+def in_major_units(amount: int, currency: str) -> str:
+    """An amount in minor units as people write it."""
+    digits = _DIGITS.get(currency, 2)
+    return f"{amount / 10**digits:,.{digits}f} {currency.upper()}"
+
+
 class Money(Frozen):
     """An amount in integer minor units of a currency (ISO 4217, lower case)."""
 
@@ -30,7 +44,7 @@ class Money(Frozen):
     currency: str = Field(pattern=r"^[a-z]{3}$")
 
     def __str__(self) -> str:
-        return f"{self.amount / 100:,.2f} {self.currency.upper()}"
+        return in_major_units(self.amount, self.currency)
 
 
 class Limit(Frozen):

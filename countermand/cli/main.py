@@ -164,6 +164,8 @@ def _told(error: Exception) -> tuple[str, int]:
 
     if isinstance(error, CountermandError):
         return str(error), ERROR
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}", ERROR
     if isinstance(error, RPCError):
         return f"Temporal: {error.message}", ERROR
     if isinstance(error, ValidationError):

@@ -10,7 +10,7 @@ from countermand.client import connect
 from countermand.embedded import connected
 from countermand.saga.reconcile import Mended, Reconciliation, mend
 from countermand.saga.reconcile import reconcile as compare
-from countermand.saga.types import JsonObject
+from countermand.saga.types import JsonObject, in_major_units
 from countermand.settings import Settings
 from countermand.tools.client import providers_at
 from countermand.tools.registry import load_tools
@@ -53,7 +53,7 @@ def _show(found: Reconciliation, mended: Mended | None) -> None:
     if found.findings:
         table = Table("what", "tool", "key", "id", "amount", "why")
         for one in found.findings:
-            amount = "" if one.amount is None else f"{one.amount / 100:,.2f} {(one.currency or '').upper()}"
+            amount = "" if one.amount is None else in_major_units(one.amount, one.currency or "")
             table.add_row(one.kind, one.tool, one.key, one.id or "", amount, one.detail)
         console.print(table)
     if mended is None:

@@ -15,7 +15,7 @@ from countermand.embedded import connected
 from countermand.saga.history import RecordedStep
 from countermand.saga.janitor import janitor_health
 from countermand.saga.reading import list_sagas, read_saga
-from countermand.saga.types import JsonObject, SagaState
+from countermand.saga.types import JsonObject, SagaState, in_major_units
 from countermand.settings import Settings
 
 saga = App(name="saga")
@@ -102,4 +102,4 @@ def _money(step: RecordedStep) -> str:
     if not isinstance(total, dict):
         return ""
     amount, currency = total.get("amount"), total.get("currency")
-    return f"{amount / 100:,.2f} {str(currency).upper()}" if isinstance(amount, int) else ""
+    return in_major_units(amount, str(currency)) if isinstance(amount, int) else ""

@@ -13,6 +13,7 @@ from rich.text import Text
 from countermand.agents.lines import Amounts
 from countermand.agents.swarm import SwarmStatus
 from countermand.saga import SagaState
+from countermand.saga.types import in_major_units
 
 BAR = 24
 """Characters of the bar."""
@@ -111,4 +112,4 @@ def told(now: SwarmStatus) -> str:
 
 def money(amounts: Amounts) -> str:
     """Amounts as people write them."""
-    return " + ".join(f"{amount / 100:,.2f} {currency.upper()}" for currency, amount in amounts.items()) or "nothing"
+    return " + ".join(in_major_units(amount, currency) for currency, amount in amounts.items()) or "nothing"

@@ -11,6 +11,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from rich.table import Table
 
 from countermand.cli.console import USAGE, CommandError, progress, say_json, stdout
+from countermand.saga.types import in_major_units
 from countermand.settings import Settings
 from countermand.tools.world.control import State, list_operations, unknown_operation
 from countermand.tools.world.errors import ErrorBody
@@ -260,7 +261,7 @@ def _when(set_: Fault) -> str:
 
 
 def _money(amount: int | None, currency: str | None) -> str:
-    return "" if amount is None else f"{amount / 100:.2f} {(currency or '').upper()}"
+    return "" if amount is None else in_major_units(amount, currency or "")
 
 
 def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

@@ -48,6 +48,9 @@ async def test_a_piped_batch_tells_each_saga_and_its_exit_code_is_the_worst_line
     assert (status.code, json.loads(status.out)["states"]) == (3, {"committed": 2, "compensated": 1})
     report = await commands.run("swarm", "report", batch)
     assert SwarmReport.model_validate_json(report.out).total.taken == {"usd": 2 * 6_700}
+    nowhere = commands.folder / "nowhere" / "report.html"
+    unwritten = await commands.run("swarm", "report", batch, "--format", "html", "--output", str(nowhere))
+    assert (unwritten.code, unwritten.err) == (1, f"error: {nowhere}: No such file or directory\n")
     captures = [one for one in await embedded_world.ledger() if one.operation == "payments.capture"]
     assert len(captures) == 2
 
