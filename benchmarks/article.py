@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
-import httpx
+import httpx2
 from pydantic import JsonValue
 
 from countermand.saga import Plan, PlannedStep, ToolCall, ToolRefused
@@ -14,7 +14,7 @@ from countermand.tools.tool import tool
 TAKEN = "taken.example.com"
 """A host name that has a record already, so that the third step is refused for good."""
 
-_http: ContextVar[httpx.AsyncClient] = ContextVar("world")
+_http: ContextVar[httpx2.AsyncClient] = ContextVar("world")
 
 
 class Order(Frozen):
@@ -32,8 +32,8 @@ class Made(Frozen):
 @asynccontextmanager
 async def world_at(url: str) -> AsyncGenerator[None]:
     """Let the bodies that run inside the context call this world, in which the host name is taken."""
-    limits = httpx.Limits(max_connections=200, max_keepalive_connections=200)
-    async with httpx.AsyncClient(base_url=url, timeout=10, limits=limits) as http:
+    limits = httpx2.Limits(max_connections=200, max_keepalive_connections=200)
+    async with httpx2.AsyncClient(base_url=url, timeout=10, limits=limits) as http:
         (await http.post("/seed", json={"records": [{"name": TAKEN, "values": ["192.0.2.1"]}]})).raise_for_status()
         token = _http.set(http)
         try:

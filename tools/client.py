@@ -15,7 +15,7 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import TypeVar
 
-import httpx
+import httpx2
 from pydantic import BaseModel, ValidationError
 
 from countermand.saga.errors import ToolRefused, ToolUnavailable
@@ -36,7 +36,7 @@ _IN_USE_PAUSE = timedelta(seconds=3)
 An undo's five attempts so outlast a call that its own caller would have waited for.
 """
 
-_worlds: list[httpx.AsyncClient] = []
+_worlds: list[httpx2.AsyncClient] = []
 """The providers in use, the last one is called; of the whole process, since activities run in tasks of their own."""
 
 
@@ -51,7 +51,7 @@ class Refused(ToolRefused):
 @asynccontextmanager
 async def providers_at(url: str) -> AsyncGenerator[None]:
     """Let this process's tools call the providers at a base URL; run the worker inside."""
-    async with httpx.AsyncClient(base_url=url, timeout=ANSWER_WITHIN.total_seconds()) as http:
+    async with httpx2.AsyncClient(base_url=url, timeout=ANSWER_WITHIN.total_seconds()) as http:
         _worlds.append(http)
         try:
             yield
@@ -134,7 +134,7 @@ async def _send(
     params: dict[str, str] | None = None,
     body: BaseModel | None = None,
     key: str | None = None,
-) -> httpx.Response:
+) -> httpx2.Response:
     if not _worlds:
         raise ToolRefused(
             f"{operation}: no providers: run the worker inside countermand.tools.client.providers_at(url)"
@@ -146,11 +146,11 @@ async def _send(
     path = f"/{operation.replace('.', '/')}"
     try:
         return await _worlds[-1].request(method, path, params=params, content=content, headers=headers)
-    except httpx.TransportError as error:
+    except httpx2.TransportError as error:
         raise ToolUnavailable(f"{operation}: no answer ({type(error).__name__}: {error})") from error
 
 
-def _parsed(operation: str, response: httpx.Response, answer: type[AnswerT]) -> AnswerT:
+def _parsed(operation: str, response: httpx2.Response, answer: type[AnswerT]) -> AnswerT:
     if response.is_success:
         try:
             return answer.model_validate_json(response.content)
@@ -170,7 +170,7 @@ def _parsed(operation: str, response: httpx.Response, answer: type[AnswerT]) -> 
     raise Refused(detail)
 
 
-def _retry_after(response: httpx.Response) -> timedelta | None:
+def _retry_after(response: httpx2.Response) -> timedelta | None:
     """The pause that the provider asked for, in whole seconds. Source: RFC 9110, section 10.2.3."""
     seconds = response.headers.get("Retry-After", "")
     return timedelta(seconds=int(seconds)) if seconds.isdecimal() else None

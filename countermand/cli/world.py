@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
-import httpx
+import httpx2
 from cyclopts import App, Parameter
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from rich.table import Table
@@ -199,7 +199,7 @@ async def _ask(
     body: JsonValue = None,
 ) -> int:
     """Ask the world, and show its answer; the command's exit code."""
-    async with _base(url) as base, httpx.AsyncClient(timeout=30) as client:
+    async with _base(url) as base, httpx2.AsyncClient(timeout=30) as client:
         try:
             answer = await client.request(method, f"{base.rstrip('/')}{path}", json=body)
             if answer.is_client_error:
@@ -210,7 +210,7 @@ async def _ask(
                 say_json(_Json.validate_json(answer.content))
             else:
                 show(answer.content)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             why = str(error) or type(error).__name__
             raise CommandError(
                 f"the world at {base} does not answer ({why}); start one: countermand world serve"

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 from pydantic import Field
 from redis.asyncio import Redis
 from temporalio.api.namespace.v1 import NamespaceConfig
@@ -138,7 +138,7 @@ def world(ports: Ports, folder: Path) -> Server:
     command = [*_countermand(), "world", "serve", "--port", str(ports.world), "--db", str(folder / "world.db")]
 
     async def healthy() -> bool:
-        async with httpx.AsyncClient() as client:
+        async with httpx2.AsyncClient() as client:
             return (await client.get(f"http://127.0.0.1:{ports.world}/healthz")).is_success
 
     return Server("world", command, healthy, folder / "logs" / "world.log")

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import httpx
+import httpx2
 from pydantic import JsonValue, TypeAdapter
 
 from countermand.testing.contract import Happened
@@ -62,7 +62,7 @@ class WorldUnderTest:
 
     async def call(self, operation: str, key: str, **body: JsonValue) -> dict[str, JsonValue]:
         """Call an operation as a tool would, under any key; answers what the world does."""
-        async with httpx.AsyncClient(base_url=self.url, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=self.url, timeout=30) as client:
             path = f"/{operation.replace('.', '/')}"
             response = await client.post(path, json=body, headers={"Idempotency-Key": key})
         if response.is_error:
@@ -112,7 +112,7 @@ class WorldUnderTest:
             await self.clear_faults()
 
     async def _call(self, method: str, path: str, body: dict[str, JsonValue] | None = None) -> bytes:
-        async with httpx.AsyncClient(base_url=self.url, timeout=30, verify=_NO_TLS) as client:
+        async with httpx2.AsyncClient(base_url=self.url, timeout=30, verify=_NO_TLS) as client:
             response = await client.request(method, path, json=body)
         if response.is_error:
             raise AssertionError(f"{method} {path}: {response.text}")

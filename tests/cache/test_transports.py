@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 
-import httpx
+import httpx2
 import pytest
 from fastmcp import Client
 from fastmcp.client.auth import BearerAuth
@@ -63,7 +63,7 @@ async def test_over_http_a_client_with_the_token_reads_a_context(url: str, elsew
 @pytest.mark.parametrize("token", [None, "a token for tests!", "ein Schlüssel"])
 async def test_over_http_nobody_else_gets_in(url: str, token: str | None) -> None:
     headers = {} if token is None else {b"Authorization": f"Bearer {token}".encode()}
-    async with httpx.AsyncClient() as http:
+    async with httpx2.AsyncClient() as http:
         answer = await http.post(url, json=LIST_TOOLS, headers=headers)
     assert answer.status_code == 401
     assert "s1" not in answer.text
@@ -71,7 +71,7 @@ async def test_over_http_nobody_else_gets_in(url: str, token: str | None) -> Non
 
 async def test_over_http_another_sites_page_does_not_get_in(url: str) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}", "Host": "evil.example", "Origin": "http://evil.example"}
-    async with httpx.AsyncClient() as http:
+    async with httpx2.AsyncClient() as http:
         answer = await http.post(url, json=LIST_TOOLS, headers=headers)
     assert answer.status_code in {403, 421}
 

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from countermand.saga.errors import ToolRefused, ToolUnavailable
+from countermand.testing.worlds import WorldUnderTest
 from countermand.tools import client
-from countermand.tools.world.models.inventory import Quote
+from countermand.tools.world.models.inventory import Catalogue, Quote
 
 
 async def ask() -> Quote:
@@ -66,3 +67,19 @@ async def test_the_providers_named_last_are_called_until_their_context_ends() ->
             assert refused.value.code == "inner"
         with pytest.raises(ToolUnavailable):
             await ask()
+
+
+async def test_calls_that_were_cancelled_leave_the_next_one_its_connection(world: WorldUnderTest) -> None:
+    async with client.providers_at(world.url):
+        for moment in range(20):
+            # More than there are connections: some calls have one, some wait, and some are about to be given one.
+            calls = [asyncio.create_task(client.read("inventory.catalog", Catalogue)) for _ in range(200)]
+            await asyncio.wait(calls, timeout=moment / 1000)
+            for call in calls[:100]:
+                call.cancel()
+            await asyncio.wait(calls, timeout=moment / 3000)
+            for call in calls:
+                call.cancel()
+            await asyncio.wait(calls)
+
+        assert (await client.read("inventory.catalog", Catalogue)).plans

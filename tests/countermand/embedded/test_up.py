@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 from redis.asyncio import Redis
 from temporalio.api.enums.v1 import IndexedValueType
@@ -38,7 +38,7 @@ async def test_every_server_answers(running: Running) -> None:
     endpoints = running.endpoints
     assert endpoints.temporal_ui is not None
 
-    async with httpx.AsyncClient() as http, Redis.from_url(endpoints.redis_url) as redis:
+    async with httpx2.AsyncClient() as http, Redis.from_url(endpoints.redis_url) as redis:
         assert (await http.get(f"{endpoints.world_url}/healthz")).is_success
         assert (await http.get(endpoints.temporal_ui, follow_redirects=True)).is_success
         assert await redis.ping()
@@ -111,7 +111,7 @@ async def test_a_killed_supervisor_takes_its_servers_with_it_and_the_next_one_ha
         async with commands.up() as second:
             assert alive(servers) == {}
             assert (await (await _client(second)).get_workflow_handle("kept").describe()).id == "kept"
-            async with httpx.AsyncClient(base_url=second.endpoints.world_url) as world:
+            async with httpx2.AsyncClient(base_url=second.endpoints.world_url) as world:
                 assert [one["id"] for one in (await world.get("/faults")).json()] == [fault.id]
 
             servers = second.servers()

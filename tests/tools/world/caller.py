@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TypeVar
 
-import httpx
+import httpx2
 from pydantic import BaseModel, JsonValue
 
 from countermand.tools.world.control import State
@@ -16,19 +16,19 @@ from countermand.tools.world.models.common import Probed
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def parsed(answer: httpx.Response, model: type[ModelT]) -> ModelT:
+def parsed(answer: httpx2.Response, model: type[ModelT]) -> ModelT:
     """The answer of a success."""
     assert answer.status_code == 200, answer.text
     return model.model_validate_json(answer.content)
 
 
-def error(answer: httpx.Response) -> ErrorDetail:
+def error(answer: httpx2.Response) -> ErrorDetail:
     """The answer of a refusal or a failure."""
     assert answer.status_code >= 400, answer.text
     return ErrorBody.model_validate_json(answer.content).error
 
 
-def outcome(answer: httpx.Response) -> JsonValue:
+def outcome(answer: httpx2.Response) -> JsonValue:
     """What an undo says it did."""
     assert answer.status_code == 200, answer.text
     body: dict[str, JsonValue] = answer.json()
@@ -39,12 +39,12 @@ def outcome(answer: httpx.Response) -> JsonValue:
 class Caller:
     """Calls one world."""
 
-    http: httpx.AsyncClient
+    http: httpx2.AsyncClient
 
-    async def post(self, operation: str, key: str, **body: JsonValue) -> httpx.Response:
+    async def post(self, operation: str, key: str, **body: JsonValue) -> httpx2.Response:
         return await self.http.post(path(operation), json=body, headers={"Idempotency-Key": key})
 
-    async def get(self, operation: str, **query: str | int) -> httpx.Response:
+    async def get(self, operation: str, **query: str | int) -> httpx2.Response:
         return await self.http.get(path(operation), params=query)
 
     async def state(self) -> State:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 
-import httpx
+import httpx2
 import pytest
 
 from countermand.tools.world.server import World, serve_world
@@ -18,7 +18,7 @@ async def served() -> AsyncGenerator[World]:
 
 @pytest.fixture
 async def world(served: World) -> AsyncGenerator[Caller]:
-    limits = httpx.Limits(max_connections=100)
-    async with httpx.AsyncClient(base_url=served.url, timeout=10, limits=limits) as http:
+    limits = httpx2.Limits(max_connections=100)
+    async with httpx2.AsyncClient(base_url=served.url, timeout=10, limits=limits) as http:
         (await http.post("/reset")).raise_for_status()
         yield Caller(http)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-import httpx
+import httpx2
 import pytest
 from pydantic import JsonValue
 
@@ -11,10 +11,10 @@ from countermand.tools.world.server import serve_world
 from .caller import Caller, error
 
 BODY: dict[str, JsonValue] = {"plan": "small"}
-WIRE_ERRORS = {"drop": httpx.RemoteProtocolError, "reset": httpx.ReadError, "hang": httpx.ReadTimeout}
+WIRE_ERRORS = {"drop": httpx2.RemoteProtocolError, "reset": httpx2.ReadError, "hang": httpx2.ReadTimeout}
 
 
-async def reserve(world: Caller, key: str = "k", *, patience: float = 10) -> httpx.Response:
+async def reserve(world: Caller, key: str = "k", *, patience: float = 10) -> httpx2.Response:
     return await world.http.post("/inventory/reserve", json=BODY, headers={"Idempotency-Key": key}, timeout=patience)
 
 
@@ -62,7 +62,7 @@ async def test_a_slow_call_still_answers_and_has_its_effect(world: Caller, effec
 
 async def test_a_slow_call_that_the_client_gave_up_on_has_its_effect_late(world: Caller) -> None:
     await world.set_fault("inventory.reserve", "slow", delay_s=0.3)
-    with pytest.raises(httpx.ReadTimeout):
+    with pytest.raises(httpx2.ReadTimeout):
         await reserve(world, patience=0.1)
     assert await world.effects() == []
 
@@ -202,7 +202,7 @@ async def test_a_fault_that_makes_no_sense_is_refused_by_the_name_of_its_field(
 
 
 async def test_a_hanging_call_blocks_neither_others_nor_the_end_of_the_world() -> None:
-    async with serve_world() as served, httpx.AsyncClient(base_url=served.url, timeout=10) as http:
+    async with serve_world() as served, httpx2.AsyncClient(base_url=served.url, timeout=10) as http:
         world = Caller(http)
         await world.set_fault("inventory.reserve", "hang", times=1)
         await world.set_fault("mail.send", "slow", delay_s=3600)
@@ -216,5 +216,5 @@ async def test_a_hanging_call_blocks_neither_others_nor_the_end_of_the_world() -
     assert asyncio.get_running_loop().time() - closing < 2
 
     for call in (hanging, slow):
-        with pytest.raises(httpx.TransportError):
+        with pytest.raises(httpx2.TransportError):
             await call

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Generator, Mapping
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -37,7 +37,7 @@ def url() -> Generator[str]:
 class Laws(RuleBasedStateMachine):
     """Calls of all kinds, with few keys and few things; after each the laws are checked on the whole state."""
 
-    http: httpx.Client
+    http: httpx2.Client
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ def standing_agrees_with_the_ledger(state: State) -> None:
 
 
 def test_the_laws_of_the_world_hold_whatever_is_called(url: str) -> None:
-    with httpx.Client(base_url=url, timeout=10) as http:
+    with httpx2.Client(base_url=url, timeout=10) as http:
 
         class Machine(Laws):
             pass

@@ -5,7 +5,7 @@ import signal
 import sqlite3
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from countermand.tools.world.server import serve_world
@@ -17,7 +17,7 @@ from .process import world_process
 async def test_state_keys_tombstones_faults_and_clock_survive_a_kill(tmp_path: Path) -> None:
     db = tmp_path / "world.db"
     with world_process("--db", db) as (process, url):
-        async with httpx.AsyncClient(base_url=url) as http:
+        async with httpx2.AsyncClient(base_url=url) as http:
             world = Caller(http)
             first = await world.post("payments.authorize", "k", amount=1000, currency="usd")
             await world.post("inventory.release", "u", original_key="late")
@@ -29,7 +29,7 @@ async def test_state_keys_tombstones_faults_and_clock_survive_a_kill(tmp_path: P
             process.wait()
 
     with world_process("--db", db) as (_, url):
-        async with httpx.AsyncClient(base_url=url) as http:
+        async with httpx2.AsyncClient(base_url=url) as http:
             world = Caller(http)
             assert await world.state() == before
             again = await world.post("payments.authorize", "k", amount=1000, currency="usd")
@@ -44,17 +44,17 @@ async def test_state_keys_tombstones_faults_and_clock_survive_a_kill(tmp_path: P
 async def test_a_call_that_a_kill_cut_off_is_executed_afresh(tmp_path: Path) -> None:
     db = tmp_path / "world.db"
     with world_process("--db", db) as (process, url):
-        async with httpx.AsyncClient(base_url=url) as http:
+        async with httpx2.AsyncClient(base_url=url) as http:
             world = Caller(http)
             await world.set_fault("inventory.reserve", "hang", nth=1)
             hanging = asyncio.create_task(world.post("inventory.reserve", "k", plan="small"))
             await world.until_in_flight("inventory", "k")
             process.kill()
-            with pytest.raises(httpx.TransportError):
+            with pytest.raises(httpx2.TransportError):
                 await hanging
 
     with world_process("--db", db) as (_, url):
-        async with httpx.AsyncClient(base_url=url) as http:
+        async with httpx2.AsyncClient(base_url=url) as http:
             world = Caller(http)
             assert (await world.probe("inventory", "k")).status == "not_landed"
             assert (await world.post("inventory.reserve", "k", plan="small")).status_code == 200
@@ -69,10 +69,10 @@ async def test_the_process_stops_cleanly_when_told(told: signal.Signals) -> None
 
 
 async def test_fifty_calls_at_once_all_land_once(tmp_path: Path) -> None:
-    limits = httpx.Limits(max_connections=50)
+    limits = httpx2.Limits(max_connections=50)
     async with (
         serve_world(tmp_path / "world.db") as served,
-        httpx.AsyncClient(base_url=served.url, limits=limits, timeout=30) as http,
+        httpx2.AsyncClient(base_url=served.url, limits=limits, timeout=30) as http,
     ):
         world = Caller(http)
         await world.seed(stock={"small": 40})
@@ -88,7 +88,7 @@ async def test_fifty_calls_at_once_all_land_once(tmp_path: Path) -> None:
 
 async def test_nobody_can_edit_or_shorten_the_ledger(tmp_path: Path) -> None:
     db = tmp_path / "world.db"
-    async with serve_world(db) as served, httpx.AsyncClient(base_url=served.url) as http:
+    async with serve_world(db) as served, httpx2.AsyncClient(base_url=served.url) as http:
         await Caller(http).post("inventory.reserve", "k", plan="small")
 
     connection = sqlite3.connect(db)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-import httpx
+import httpx2
 import pytest
 
 from countermand.tools.world.models.payments import Payment
@@ -131,7 +131,7 @@ async def test_a_key_may_have_255_characters_and_no_more(world: Caller) -> None:
 async def test_after_a_lost_connection_the_same_call_brings_one_effect(world: Caller, effect: str) -> None:
     await world.set_fault("payments.authorize", "drop", effect=effect, nth=1)
 
-    with pytest.raises(httpx.RemoteProtocolError):
+    with pytest.raises(httpx2.RemoteProtocolError):
         await world.post("payments.authorize", "k", amount=1000, currency="usd")
 
     assert parsed(await world.post("payments.authorize", "k", amount=1000, currency="usd"), Payment).key == "k"
