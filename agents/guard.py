@@ -235,7 +235,7 @@ def _hold(rule: str, limit: Limit, standing: list[Money], price: Money) -> None:
         return
     if price.currency != limit.money.currency:
         raise _Refused(rule, f"not run: {price} can't be held against the limit of {limit.money} of this {whose}")
-    spent = sum(one.amount for one in standing)
+    spent = sum(one.amount for one in standing if one.currency == price.currency)
     if spent + price.amount > limit.money.amount:
         left = Money(amount=max(0, limit.money.amount - spent), currency=price.currency)
         raise _Refused(rule, f"not run: it costs {price}, and the limit of this {whose} leaves {left}")

@@ -104,7 +104,7 @@ class LimitsWorkflow:
             return ""
         if wanted.price.currency != money.currency:
             return f"the limit of {money} a day can't be held against a price of {wanted.price}"
-        spent = sum(one.price.amount for one in held if one.price is not None)
+        spent = sum(one.price.amount for one in held if one.price and one.price.currency == money.currency)
         if spent + wanted.price.amount > money.amount:
             left = Money(amount=max(0, money.amount - spent), currency=money.currency)
             return f"the limit of {money} on {day} leaves {left}, and this costs {wanted.price}"

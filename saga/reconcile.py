@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from pydantic import JsonValue
 from temporalio.client import Client
 
 from countermand.saga.history import RecordedStep
@@ -21,6 +20,7 @@ from countermand.saga.types import (
     Frozen,
     JsonObject,
     ListedEffect,
+    Money,
     Outcome,
     SagaState,
     Standing,
@@ -171,10 +171,12 @@ def _told(account: SagaAccount, step: RecordedStep) -> bool:
 
 def _amount(tool: str, effect: ListedEffect, step: RecordedStep) -> Finding | None:
     total = (step.result or {}).get("total")
-    expected = (total.get("amount"), total.get("currency")) if isinstance(total, dict) else None
-    if effect.amount is None or expected is None or expected == (effect.amount, effect.currency):
+    if effect.amount is None or not isinstance(total, dict) or total.keys() != Money.model_fields.keys():
         return None
-    return _finding(FindingKind.AMOUNT_DIFFERS, tool, effect, f"the saga has {_money(*expected)}")
+    expected = Money.model_validate(total)
+    if (expected.amount, expected.currency) == (effect.amount, effect.currency):
+        return None
+    return _finding(FindingKind.AMOUNT_DIFFERS, tool, effect, f"the saga has {expected}")
 
 
 def _missing(
@@ -217,10 +219,6 @@ def _finding(kind: FindingKind, tool: str, effect: ListedEffect, detail: str) ->
         args=effect.args,
         detail=detail,
     )
-
-
-def _money(amount: JsonValue, currency: JsonValue) -> str:
-    return f"{amount} {currency} in minor units"
 
 
 def _reopened(finding: Finding, account: SagaAccount | None) -> RecordedStep:
