@@ -1,9 +1,10 @@
 """The log's tables, and how SQLite and PostgreSQL are opened so that one writer appends at a time."""
 
+import sqlite3
+import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from sqlite3 import Connection as SqliteConnection
 
 from sqlalchemy import (
     BigInteger,
@@ -149,12 +150,18 @@ def _prepare_file(path: Path, *, create: bool) -> None:
     if not create:
         raise AuditError(f"there is no {path}: give the audit database's place, or run a saga first")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
+    # In WAL mode before it has its name: of two workers that switch a file at once, one does not wait, but fails.
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        fresh = Path(folder) / path.name
+        fresh.touch(mode=0o600)
+        with closing(sqlite3.connect(fresh)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+        with suppress(FileExistsError):
+            path.hardlink_to(fresh)
 
 
-def _configure_sqlite(connection: SqliteConnection, _entry: ConnectionPoolEntry) -> None:
+def _configure_sqlite(connection: sqlite3.Connection, _entry: ConnectionPoolEntry) -> None:
     connection.isolation_level = None  # the driver's own BEGIN comes too late to be IMMEDIATE
-    connection.execute("PRAGMA journal_mode=WAL")
     # A receipt that is answered for must survive a power cut: its loss would look like tampering.
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA secure_delete=ON")

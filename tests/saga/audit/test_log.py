@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from pydantic import ValidationError
 
 from countermand.saga.audit.chain import sha256
+from countermand.saga.audit.database import SaltTables, open_database
 from countermand.saga.audit.errors import AuditError
 from countermand.saga.audit.heads import published
 from countermand.saga.audit.keys import KEYRING_FILE, create_development_key, load_signer, read_keyring
@@ -27,6 +30,19 @@ from countermand.saga.audit.verify import verify
 from .conftest import Trail, done_by_hand, order
 
 WRITER = Path(__file__).with_name("writer.py")
+
+
+def test_workers_that_begin_at_once_open_one_log(tmp_path: Path) -> None:
+    at_once = threading.Barrier(8)
+
+    def begin(number: int) -> None:
+        at_once.wait()
+        open_database(tmp_path / str(number) / SALTS_FILE, SaltTables, create=True).dispose()
+
+    with ThreadPoolExecutor(at_once.parties) as workers:
+        for number in range(100):
+            for begun in [workers.submit(begin, number) for _ in range(at_once.parties)]:
+                begun.result()
 
 
 def test_the_same_entries_again_give_the_same_receipt(trail: Trail) -> None:
