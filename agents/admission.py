@@ -12,7 +12,7 @@ from countermand.saga import Saga, ToolRefused
 from countermand.saga.approvals import Answer
 from countermand.saga.ledger import Step
 from countermand.saga.tool import AnyTool
-from countermand.saga.types import Limit, Money, Outcome
+from countermand.saga.types import Compensation, Limit, Money, Outcome
 from countermand.tools.limits import ReserveLimit, reserve_limit
 
 _WAS = {Answer.REFUSED: "was refused", Answer.EXPIRED: "expired"}
@@ -35,6 +35,12 @@ class Admitted:
     def waits(self) -> bool:
         """Whether anything comes before the step itself."""
         return self.asks or self.place is not None
+
+    def refuse(self, reason: str) -> None:
+        """Record that the step was never run, nor what would have counted it."""
+        self.step.refuse(reason)
+        if self.place is not None and self.place.task is None:
+            self.place.refuse(reason)
 
 
 @dataclass
@@ -77,7 +83,7 @@ class Admission:
             if admitted.place is not None:
                 await self._counted(agent, call, admitted, admitted.place)
         except ToolRefused as error:
-            admitted.step.refuse(str(error))
+            admitted.refuse(str(error))
             raise
         self.saga.launch(admitted.step)
 
@@ -91,7 +97,8 @@ class Admission:
             return None
         args = ReserveLimit(tenant=self.tenant, day=workflow.now().date(), price=price, limit=limit)
         for number, (place, order) in enumerate(self.places):
-            unused = place.outcome is Outcome.DONE and order.outcome is Outcome.REFUSED
+            held = place.outcome is Outcome.DONE and place.compensation is Compensation.NONE
+            unused = held and order.outcome is Outcome.REFUSED
             if unused and place.args == args.model_dump(mode="json"):
                 del self.places[number]
                 return place

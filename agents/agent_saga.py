@@ -68,14 +68,18 @@ class AgentSaga:
             report = error.report
             messages += [refusal(call, "the transaction was rolled back") for call in unanswered(messages)]
             messages.append(AIMessage(_rolled_back(report)))
-        committed = turn is not None and report.state is SagaState.COMMITTED
+        if left := unanswered(messages):
+            # It was stopped where there was no way back any more. A provider refuses a conversation with open calls.
+            messages += [refusal(call, "the transaction was stopped, and stands") for call in left]
+            messages.append(AIMessage("The order could not be stopped any more: what was done stands."))
         return TurnResult(
             session=request.session,
             turn=request.turn,
             saga=report,
             verdicts=tuple(turn.guard.verdicts) if turn else (),
             usage=turn.usage if turn else {},
-            spent=turn.guard.ordered() if turn and committed else request.spent,
+            # What was undone is no order; what an undo that failed left standing is one.
+            spent=turn.guard.ordered() if turn else request.spent,
             plan=tuple(turn.dry_run.plan) if turn else (),
             tainted=turn.guard.tainted if turn else request.tainted,
             messages=messages[1:],

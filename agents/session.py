@@ -121,7 +121,7 @@ class ChatSession:
         """Serve turns until closed or cancelled."""
         try:
             until = self._ended + start.turns_per_run
-            while self._ended < until and not workflow.info().is_continue_as_new_suggested():
+            while self._ended < until and not (self._cancelled or workflow.info().is_continue_as_new_suggested()):
                 await workflow.wait_condition(self._has_something_to_do)
                 if not self._queue:
                     break
@@ -236,6 +236,8 @@ class ChatSession:
             self._closed = True
             await uninterrupted(asyncio.create_task(self._cancel_child(saga_id)))
             await uninterrupted(child)
+            # The cancel is delivered once: turns that wait must not begin after it.
+            self._cancelled = True
         self._ended = turn
 
     async def _cancel_child(self, saga_id: str) -> None:

@@ -146,6 +146,9 @@ class Turn:
             await self._admission.let_pass(agent, one.call, one.admitted)
             result = await self.saga.finish(one.admitted.step)
         except (ToolRefused, ToolUnavailable) as error:
+            if one.step is not None and one.step.task is not None:
+                # A refusal's words are the provider's, as its answers are.
+                self.guard.read([one.step.tool])
             return refusal(one.call, str(error))
         self.guard.read([one.admitted.step.tool])
         return answer(one.call, result)
@@ -171,8 +174,8 @@ def _transferred(one: Planned, name: str) -> str:
 
 def _skip(one: Planned, why: str) -> ToolMessage:
     reason = f"not run, since {why}"
-    if one.step is not None:
-        one.step.refuse(reason)
+    if one.admitted is not None:
+        one.admitted.refuse(reason)
     return refusal(one.call, reason)
 
 

@@ -5,11 +5,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from temporalio.contrib.pydantic import PydanticPayloadConverter, pydantic_data_converter
-from temporalio.converter import (
-    DataConverter,
-    DefaultFailureConverter,
-    DefaultFailureConverterWithEncodedAttributes,
-)
+from temporalio.converter import DataConverter, DefaultFailureConverter
 from temporalio.langgraph import LangGraphPlugin
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkerConfig, WorkflowRunner
@@ -30,7 +26,7 @@ from countermand.cache.context import ContextCache
 from countermand.cache.encoding import Cipher
 from countermand.cache.feed import Feed
 from countermand.encryption import EncryptingCodec
-from countermand.failures import MaskedFailures
+from countermand.failures import EncodedFailures, MaskedFailures
 from countermand.saga import PlannedSaga
 from countermand.saga.activities import activities_of
 from countermand.saga.audit.appending import AuditSaga, AuditWriter
@@ -113,7 +109,7 @@ class CountermandPlugin(SimplePlugin):
 def _converter(cipher: Cipher | None, given: DataConverter | None) -> DataConverter:
     """The client's own converter with pydantic's payloads; its codec, which may encrypt, stays.
 
-    The words of failures are masked, or encrypted where payloads are.
+    The words of failures are masked, and encrypted where payloads are.
     """
     converter = given or pydantic_data_converter
     if not issubclass(converter.payload_converter_class, PydanticPayloadConverter):
@@ -123,7 +119,7 @@ def _converter(cipher: Cipher | None, given: DataConverter | None) -> DataConver
     if converter.payload_codec is not None:
         return converter
     if cipher is not None:
-        converter = dataclasses.replace(converter, failure_converter_class=DefaultFailureConverterWithEncodedAttributes)
+        converter = dataclasses.replace(converter, failure_converter_class=EncodedFailures)
     return dataclasses.replace(converter, payload_codec=EncryptingCodec(cipher))
 
 

@@ -89,8 +89,12 @@ def merged(runs: Iterable[list[RecordedStep]]) -> list[RecordedStep]:
     return sorted(steps.values(), key=lambda step: (step.no, step.tool))
 
 
+_KNOWN = (Outcome.REFUSED, Outcome.UNKNOWN, Outcome.DONE)
+
+
 def _united(one: RecordedStep, other: RecordedStep) -> RecordedStep:
-    forward = other if one.outcome is Outcome.UNKNOWN else one
+    # A run that a reset left may have made the call that another one had refused, or the other way round.
+    forward = max(one, other, key=lambda step: _KNOWN.index(step.outcome))
     undo = max(one, other, key=_undo_known)
     return _change(
         forward,

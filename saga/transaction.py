@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 from countermand.saga.errors import SagaFailed, SagaRolledBack, ToolRefused, ToolUnavailable
 from countermand.saga.executor import Saga
@@ -54,7 +54,9 @@ async def transaction(options: SagaOptions | None = None, *, session: str | None
     except (Exception, workflow.ContinueAsNewError) as error:  # noqa: BLE001 - rolled back, logged and raised anew
         # Any but Temporal's own would retry the workflow task for ever; and a saga never continues as new.
         workflow.logger.exception("the saga is rolled back because of a bug")
-        await _end(saga, Cause(kind=CauseKind.BUG, message=f"{type(error).__name__}: {error}"), error)
+        # A cancel reaches a workflow's own activity, and comes back as that activity's error.
+        cause = saga.cancel_cause() if is_cancelled_exception(error) else None
+        await _end(saga, cause or Cause(kind=CauseKind.BUG, message=f"{type(error).__name__}: {error}"), error)
 
 
 async def _end(saga: Saga, cause: Cause, error: BaseException) -> None:

@@ -30,6 +30,9 @@ ItemT = TypeVar("ItemT", bound=BaseModel)
 ANSWER_WITHIN = timedelta(seconds=5)
 """How long a provider may take to answer; less than a tool's start-to-close, so that the tool can still say so."""
 
+MAX_PAUSE = timedelta(minutes=1)
+"""What a provider that asks for a pause is waited for at most: nothing interrupts an undo that waits."""
+
 _IN_USE_PAUSE = timedelta(seconds=3)
 """The pause before a key that is in use is tried again; the provider names none.
 
@@ -91,7 +94,10 @@ async def act(operation: str, answer: type[AnswerT], body: BaseModel, *, key: st
     try:
         return _parsed(operation, await _send(operation, "POST", body=body, key=key), answer)
     except Refused as refused:
-        probed = await _probe(operation, key)
+        try:
+            probed = await _probe(operation, key)
+        except Refused as unasked:
+            raise ToolUnavailable(f"{operation}: refused ({refused}), and it can't be asked: {unasked}") from None
         if probed.status == "not_landed":
             raise
         raise ToolUnavailable(f"{operation}: refused ({refused}), but it may have landed") from None
@@ -171,6 +177,6 @@ def _parsed(operation: str, response: httpx2.Response, answer: type[AnswerT]) ->
 
 
 def _retry_after(response: httpx2.Response) -> timedelta | None:
-    """The pause that the provider asked for, in whole seconds. Source: RFC 9110, section 10.2.3."""
+    """The pause that the provider asked for, in whole seconds, up to a bound. Source: RFC 9110, section 10.2.3."""
     seconds = response.headers.get("Retry-After", "")
-    return timedelta(seconds=int(seconds)) if seconds.isdecimal() else None
+    return min(timedelta(seconds=int(seconds[:9])), MAX_PAUSE) if seconds.isdecimal() else None

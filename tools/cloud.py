@@ -127,7 +127,11 @@ async def _when_ready(made: Cluster) -> Cluster:
     """The cluster as soon as it is ready; the call's time-out bounds the wait."""
     while made.status == "provisioning":
         await asyncio.sleep(LOOK_EVERY.total_seconds())
-        made = _cluster(await client.read("cloud.get_cluster", wire.Cluster, id=made.cluster_id))
+        try:
+            made = _cluster(await client.read("cloud.get_cluster", wire.Cluster, id=made.cluster_id))
+        except client.Refused as refused:
+            # It was made: that its state can't be read refuses nothing.
+            raise ToolUnavailable(f"cluster {made.cluster_id} can't be looked at: {refused}") from refused
     if made.status != "ready":
         raise ToolUnavailable(f"cluster {made.cluster_id} is {made.status}")
     return made

@@ -121,3 +121,15 @@ async def test_the_place_of_a_declined_card_is_the_next_ones(saga_env: SagaEnv, 
 
     assert [step.tool for step in result.saga.steps].count("reserve_limit") == 1
     assert await standing_kinds(saga_env) == ["payment"]
+
+
+async def test_a_place_that_was_given_back_is_no_other_orders(saga_env: SagaEnv, script: Callable[..., str]) -> None:
+    declined = calls(("authorize_payment", QUOTED | {"card_token": "tok_decline"}))
+    back = calls(("undo_to", {"step_no": 1}))
+    model = script(QUOTE, declined, back, CHARGE, COMMIT, BYE)
+    tenant, team = saga_env.task_queue, within(day=Limit(count=1))
+    result = await (await saga_env.start_turn(TEXT, model=model, team=team, tenant=tenant)).result()
+
+    assert result.saga.state is SagaState.COMMITTED
+    assert "payments.authorize" in await saga_env.world.done()
+    assert await held(saga_env, tenant) == 1

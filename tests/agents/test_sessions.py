@@ -194,3 +194,18 @@ async def test_a_model_that_does_not_end_is_stopped_and_undone(saga_env: SagaEnv
     assert result.saga.cause.kind == cause
     if persona == "looping":
         assert await saga_env.world.standing() == []
+
+
+async def test_turns_that_wait_do_not_begin_after_their_session_was_cancelled(saga_env: SagaEnv) -> None:
+    fault = await saga_env.world.fault("dns.register", "hang")
+    talk = saga_env.chat()
+    first = await talk.begin(ORDER, confirmed=True)
+    await until(lambda: saga_env.world.fired(fault))
+    await talk.begin(ORDER.replace("ada.example.dev", "eve.example.dev"), confirmed=True)
+
+    await session_of(saga_env, talk).cancel(reason="maintenance")
+    await session_of(saga_env, talk).result()
+
+    assert (await talk.chat.result(first)).saga.state is SagaState.COMPENSATED
+    assert await saga_env.world.standing() == []
+    assert (await saga_env.world.done()).count("payments.authorize") == 1

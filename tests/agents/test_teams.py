@@ -188,3 +188,10 @@ async def test_what_was_read_taints_the_turns_that_follow(saga_env: SagaEnv) -> 
     assert (request.tool, request.rule) == ("reserve_stock", "taint")
     assert (await talk.chat.result(turn)).saga.state is SagaState.COMPENSATED
     assert await saga_env.world.ledger() == []
+
+
+async def test_what_a_provider_says_when_it_refuses_is_others_text_too(saga_env: SagaEnv) -> None:
+    await saga_env.world.fault("dns.resolve", "decline")
+    read = await saga_env.chat().say("look up ada.example.dev")
+
+    assert read.tainted

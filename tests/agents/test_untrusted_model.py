@@ -7,11 +7,12 @@ import pytest
 from langchain_core.messages import ToolMessage
 
 from countermand.agents.agent_saga import TurnResult
+from countermand.agents.messages import unanswered
 from countermand.agents.scripted import RawCall, ScriptCall, ScriptStep
 from countermand.saga import CauseKind, SagaState
 from countermand.saga.types import JsonObject
 from countermand.testing.env import SagaEnv
-from tests.agents.orders import BYE, CHARGE, CLUSTER, COMMIT, ORDER, QUOTE, QUOTED, RESERVE, calls
+from tests.agents.orders import BYE, CHARGE, CLUSTER, COMMIT, MAIL, ORDER, QUOTE, QUOTED, RESERVE, calls
 
 Script = Callable[..., str]
 HUGE = 2_000_000
@@ -166,3 +167,14 @@ async def test_every_call_has_a_verdict_with_its_rule_in_order(saga_env: SagaEnv
         ("reserve_stock", "allowed", "allowlist"),
         ("commit", "allowed", "builtin"),
     ]
+
+
+async def test_a_conversation_has_no_open_calls_when_a_turn_could_not_be_stopped_any_more(
+    saga_env: SagaEnv, script: Script
+) -> None:
+    stop = calls(("abort", {"reason": "changed my mind"}))
+    result = await (await saga_env.start_turn("An order", model=script(QUOTE, RESERVE, MAIL, stop))).result()
+
+    assert result.saga.state is SagaState.COMMITTED
+    assert unanswered(result.messages) == []
+    assert "could not be stopped any more" in result.text

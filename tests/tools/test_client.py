@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 
@@ -83,3 +84,13 @@ async def test_calls_that_were_cancelled_leave_the_next_one_its_connection(world
             await asyncio.wait(calls)
 
         assert (await client.read("inventory.catalog", Catalogue)).plans
+
+
+@pytest.mark.parametrize(("said", "seconds"), [("7", 7), ("86400", 60), ("9" * 400, 60)])
+async def test_a_provider_is_waited_for_as_it_asks_up_to_a_minute(said: str, seconds: int) -> None:
+    raw = f"HTTP/1.1 503 Service Unavailable\r\nRetry-After: {said}\r\nContent-Length: 0\r\n\r\n".encode()
+    async with provider_that_answers(raw) as url, client.providers_at(url):
+        with pytest.raises(ToolUnavailable) as caught:
+            await ask()
+
+    assert caught.value.retry_after == timedelta(seconds=seconds)
