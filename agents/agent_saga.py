@@ -45,20 +45,19 @@ class AgentSaga:
     @workflow.run
     async def run(self, request: TurnInput) -> TurnResult:
         """Run the turn to a committed or a rolled-back end."""
+        # Outside of the transaction: on a worker that lags, the plugin forgets a run's graphs when an earlier execution
+        # of the run is evicted. Then this task is to be tried again, and no saga to be rolled back.
+        compiled = graph(GRAPH).compile()
         messages: list[AnyMessage] = [HumanMessage(request.text)]
         turn: Turn | None = None
         try:
             async with transaction(request.options, session=request.session) as saga:
                 turn = Turn(request, saga)
-                steps = (
-                    graph(GRAPH)
-                    .compile()
-                    .astream(
-                        {"messages": messages, "active": request.team.entry.name},
-                        context=turn,
-                        stream_mode="values",
-                        config={"recursion_limit": 4 * MAX_THOUGHTS},
-                    )
+                steps = compiled.astream(
+                    {"messages": messages, "active": request.team.entry.name},
+                    context=turn,
+                    stream_mode="values",
+                    config={"recursion_limit": 4 * MAX_THOUGHTS},
                 )
                 async for state in steps:
                     messages = state["messages"]
