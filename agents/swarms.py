@@ -21,6 +21,9 @@ POLL = timedelta(milliseconds=300)
 """How often a running swarm is asked how far it is."""
 
 _ANSWER_WITHIN = timedelta(seconds=10)
+PATIENCE = timedelta(seconds=30)
+"""How long a silent swarm is asked again before a driver gives up; what it did by then goes on by itself."""
+
 _TAKEN = {prefix.rstrip("/") for prefix in (SWARM, RECOVER, REVOKE, RESIDUALS, AUDIT)} | {"page"}
 
 
@@ -64,7 +67,7 @@ async def begin(client: Client, batch_id: str, lines: Iterable[Line], state: Swa
     Raises:
         SwarmConflict: There is a batch of that id with other lines.
     """
-    known = await _known(client, batch_id)
+    known = await _patiently_known(client, batch_id)
     if known is not None and known.batch != state.batch:
         raise SwarmConflict(f"batch {batch_id!r} has other lines: choose another --batch, or leave it away")
     _, pages = ref_to(batch_id, lines)
@@ -89,7 +92,7 @@ async def go_on(client: Client, batch_id: str, *, retry: bool, task_queue: str) 
     Raises:
         NoSuchSwarm: There is none, or it was ended from outside.
     """
-    known = await _known(client, batch_id)
+    known = await _patiently_known(client, batch_id)
     if known is None:
         raise NoSuchSwarm(_gone(batch_id))
     if isinstance(known, SwarmStatus):
@@ -180,6 +183,18 @@ async def ended_lines(client: Client, batch_id: str) -> tuple[BatchRef, tuple[En
 def handle_of(client: Client, batch_id: str) -> WorkflowHandle[Swarm, SwarmState]:
     """The swarm's workflow, the newest run."""
     return client.get_workflow_handle_for(Swarm.run, f"{SWARM}{batch_id}")
+
+
+async def _patiently_known(client: Client, batch_id: str) -> SwarmStatus | SwarmState | None:
+    """What is known of a swarm, asked again for a while: its worker may lag, or be about to be replaced."""
+    until = asyncio.get_running_loop().time() + PATIENCE.total_seconds()
+    while True:
+        try:
+            return await _known(client, batch_id)
+        except SwarmSilent:
+            if asyncio.get_running_loop().time() > until:
+                raise
+        await asyncio.sleep(POLL.total_seconds())
 
 
 async def _known(client: Client, batch_id: str) -> SwarmStatus | SwarmState | None:

@@ -28,13 +28,14 @@ ORDER = f"a small environment in eu-west for {CUSTOMER} at ada.example.dev, card
 CARD_NUMBER = "4242 4242 4242 4242"
 TYPED_KEY = "sk_live_typed0123456789abcdef"
 API_KEY = "sk-seeded-0123456789abcdef"
+COMPLAINT = "Incorrect API key provided"
 MCP_TOKEN = "seeded mcp token 0123456789"  # noqa: S105 - nobody's
 TEMPORAL_KEY = "seeded temporal key 0123456789"
 
-NEVER = (CARD_NUMBER, CARD_NUMBER.replace(" ", ""), TYPED_KEY, MCP_TOKEN, TEMPORAL_KEY)
+NEVER = (API_KEY, CARD_NUMBER, CARD_NUMBER.replace(" ", ""), TYPED_KEY, MCP_TOKEN, TEMPORAL_KEY)
 """Not even who holds the payload key finds these."""
 
-ENCRYPTED = (CARD_TOKEN, "tok_visa", API_KEY)
+ENCRYPTED = (CARD_TOKEN, "tok_visa")
 """What calls and their failures hold."""
 
 
@@ -94,7 +95,7 @@ async def tools_that_leak(commands: Commands, folder: Path, script: Callable[...
 
 async def a_provider_that_repeats_the_key(commands: Commands, provider: Provider) -> None:
     provider.failures.append(401)
-    provider.complaint = f"Incorrect API key provided: {API_KEY}"
+    provider.complaint = f"{COMPLAINT}: {API_KEY}"
     ran = await converse(commands, "--model", "openai:gpt-test", "-m", ORDER)
     assert ran.code == 3, ran
 
@@ -178,6 +179,7 @@ async def test_seeded_secrets_are_in_no_history_cache_log_or_audit_and_the_addre
     in_clear = await histories(holder)
     assert {word for _, word in found_in(in_clear, *ENCRYPTED, CUSTOMER)} == {*ENCRYPTED, CUSTOMER}
     assert found_in(in_clear, *NEVER) == set()
+    assert found_in(in_clear, COMPLAINT)
     assert {"redis b'cm:{default/" in place for place in kept if place.startswith("redis")} == {True}
     assert found_in(kept, *NEVER, *ENCRYPTED) == set()
     assert b"was refused to [secret left out]" in b"".join(logs.values())
