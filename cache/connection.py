@@ -76,6 +76,7 @@ class Connection:
         self._last_error: str | None = None
         self._probe: asyncio.Task[None] | None = None
         self._next_probe = 0.0
+        self._ended = False
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -102,7 +103,8 @@ class Connection:
         return self._closed
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections; what is read from them at that moment is no failure of Redis."""
+        self._ended = True
         if self._probe is not None:
             self._probe.cancel()
             await asyncio.wait({self._probe})
@@ -169,6 +171,8 @@ class Connection:
         return limit.expired() and due is not None and now - due > self._options.budget / 4
 
     def _failed(self, error: Exception) -> None:
+        if self._ended:
+            return
         self._last_error = _describe(error)
         self._failures += 1
         # A refused connection will be refused again; slowness may be this process's own.
