@@ -214,7 +214,7 @@ async def rates(lines: int, workers: int) -> dict[str, float]:
 
 
 async def chats(lines: int, turns: int) -> dict[str, float]:
-    """Chat turns alone, and beside a swarm; one worker serves both."""
+    """Chat turns alone, and beside a swarm; each has a worker process, as ``countermand up`` runs them."""
     async with bench(1, apart=True) as there:
         await there.quotes(3)
         alone = await there.quotes(turns)
