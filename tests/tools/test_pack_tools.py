@@ -144,10 +144,13 @@ async def test_a_cluster_is_ready_when_the_tool_answers(world: WorldUnderTest) -
     assert made.status == "ready"
 
 
-async def test_a_cluster_whose_provisioning_was_lost_sight_of_is_found_and_waited_for(world: WorldUnderTest) -> None:
+@pytest.mark.parametrize("kind", ["http_503", "decline"])
+async def test_a_cluster_whose_provisioning_was_lost_sight_of_is_found_and_waited_for(
+    world: WorldUnderTest, kind: str
+) -> None:
     args = await cluster_args()
     await world.seed(provision_delay_s=0.3)
-    await world.fault("cloud.get_cluster", "http_503", nth=1)
+    await world.fault("cloud.get_cluster", kind, nth=1)
     with pytest.raises(ToolUnavailable):
         await provision_cluster.forward(step(9), args)
 
