@@ -8,12 +8,14 @@ import pytest
 
 from countermand.agents.team import ORDER_TEAM, Team, TeamLimits
 from countermand.saga import SagaState
+from countermand.saga.approvals import decide_approval
 from countermand.saga.janitor import recover
-from countermand.saga.limits import LimitsWorkflow
+from countermand.saga.limits import LimitsInput, LimitsWorkflow, Place, Reservation, reserve
 from countermand.saga.names import LIMITS, RECOVER
 from countermand.saga.types import Limit, Money
 from countermand.testing.env import SagaEnv
 from countermand.testing.waiting import until
+from tests.agents.asking import asked
 from tests.agents.orders import BYE, CHARGE, COMMIT, KINDS, QUOTE, QUOTED, TEXT, calls
 from tests.saga.orders import standing_kinds
 
@@ -133,3 +135,27 @@ async def test_a_place_that_was_given_back_is_no_other_orders(saga_env: SagaEnv,
     assert result.saga.state is SagaState.COMMITTED
     assert "payments.authorize" in await saga_env.world.done()
     assert await held(saga_env, tenant) == 1
+
+
+async def test_what_was_ordered_in_another_currency_is_not_added_up(saga_env: SagaEnv) -> None:
+    day = LimitsInput(tenant=saga_env.task_queue, day=datetime.now(UTC).date())
+    euros = Reservation(key="a:1", price=Money(amount=900, currency="eur"), limit=Limit(count=5))
+    dollars = Reservation(key="b:1", price=Money(amount=100, currency="usd"), limit=usd(100))
+
+    taken = [await reserve(saga_env.client, day, one, task_queue=saga_env.task_queue) for one in (euros, dollars)]
+
+    assert [one.place for one in taken] == [Place.HELD, Place.HELD]
+
+
+async def test_an_order_that_a_person_refuses_leaves_nothing_to_commit(
+    saga_env: SagaEnv, script: Callable[..., str]
+) -> None:
+    team = within(day=Limit(count=1)).model_copy(update={"approvals": {"authorize_payment": "always"}})
+    model = script(QUOTE, CHARGE, BYE)
+    turn = await saga_env.start_turn(TEXT, model=model, team=team, tenant=saga_env.task_queue)
+    (request,) = await asked(turn)
+    await decide_approval(saga_env.client, request.id, granted=False, by="grace")
+    result = await turn.result()
+
+    assert (result.saga.state, result.text) == (SagaState.COMMITTED, "Done.")
+    assert await saga_env.world.ledger() == []
