@@ -2,7 +2,8 @@
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from pydantic import Field
-from temporalio import workflow
+from temporalio import activity, workflow
+from temporalio.client import WorkflowFailureError
 from temporalio.langgraph import graph
 
 from countermand.agents.dry_run import PlanLine
@@ -12,6 +13,7 @@ from countermand.agents.messages import Message, refusal, unanswered
 from countermand.agents.turn import MAX_THOUGHTS, Turn, TurnInput
 from countermand.agents.usage import Usage
 from countermand.saga import SagaReport, SagaRolledBack, SagaState, transaction
+from countermand.saga.activities import heartbeats
 from countermand.saga.types import Frozen
 
 
@@ -83,6 +85,16 @@ class AgentSaga:
             tainted=turn.guard.tainted if turn else request.tainted,
             messages=messages[1:],
         )
+
+
+@activity.defn
+async def result_of_turn(saga_id: str) -> TurnResult | None:
+    """What a turn came to, waited for; None where its workflow was ended from outside."""
+    async with heartbeats():
+        try:
+            return await activity.client().get_workflow_handle_for(AgentSaga.run, saga_id).result()
+        except WorkflowFailureError:
+            return None
 
 
 def _rolled_back(report: SagaReport) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
@@ -9,9 +10,9 @@ from langchain_core.messages import HumanMessage
 from pydantic import Field
 from temporalio import workflow
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
-from temporalio.exceptions import ApplicationError, ChildWorkflowError, FailureError
+from temporalio.exceptions import ApplicationError, ChildWorkflowError, FailureError, WorkflowAlreadyStartedError
 
-from countermand.agents.agent_saga import AgentSaga, TurnResult
+from countermand.agents.agent_saga import AgentSaga, TurnResult, result_of_turn
 from countermand.agents.conversation import bounded, by_reference, opening
 from countermand.agents.guard import Spent
 from countermand.agents.messages import Message, as_json
@@ -20,6 +21,7 @@ from countermand.agents.turn import TurnInput
 from countermand.agents.turn_input import ModelQueue
 from countermand.cache.types import Context, ContextRef, Fact, FactConflict, Facts, PutFact
 from countermand.saga import SagaOptions, SagaState
+from countermand.saga.activities import HEARTBEAT_TIMEOUT
 from countermand.saga.sensitive import Masked
 from countermand.saga.state import SAGA_STATE
 from countermand.saga.tasks import uninterrupted
@@ -36,6 +38,9 @@ MAX_TURNS = 4_000
 
 TURNS_PER_RUN = 200
 """Continue as new long before the limits of a run (2,000 updates, 51,200 events)."""
+
+RESET_TURN_TIMEOUT = timedelta(days=1)
+"""How long a session that was reset waits at a time for a turn that it had begun before; then it asks again."""
 
 SHOWN_TURNS = 100
 """The newest turns, which a status shows."""
@@ -263,10 +268,22 @@ class ChatSession:
                 search_attributes=attributes if options.visibility else None,
             )
             self._child_started = True
-            result: TurnResult = await handle
+            result: TurnResult | None = await handle
+        except WorkflowAlreadyStartedError:
+            # Before this session was reset. The order stands or does not: it is not placed once more.
+            self._child_started = True
+            result = await workflow.execute_activity(
+                result_of_turn,
+                saga_id,
+                summary="what did the turn come to, before the reset?",
+                start_to_close_timeout=RESET_TURN_TIMEOUT,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            )
         except ChildWorkflowError as error:
             # Terminated from outside: recovery undoes it; the conversation goes on without it.
             workflow.logger.warning("turn %s ended without an answer: %s", saga_id, error)
+            return
+        if result is None:
             return
         self._spent, self._tainted = result.spent, result.tainted
         self._conversation = bounded([*self._conversation, HumanMessage(request.text), *result.messages])

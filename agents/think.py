@@ -73,7 +73,7 @@ class Thinker:
             prompt: list[AnyMessage] = [SystemMessage(instructions), *earlier, *said]
             try:
                 # A provider's client takes seconds to load, and heartbeats must go on.
-                known = await asyncio.to_thread(_model, request.model)
+                known = await asyncio.to_thread(cached_model, request.model)
                 model = known.bind_tools(schemas(agent, transfers(agent, turn.team)))
                 answer = await self._ask(model.with_config(RunnableConfig(metadata={AGENT: agent.name})), prompt, ref)
             except ApplicationError:
@@ -125,7 +125,8 @@ def _saga_id() -> str:
 
 
 @lru_cache(maxsize=8)
-def _model(name: str) -> BaseChatModel:
+def cached_model(name: str) -> BaseChatModel:
+    """``resolve_model``, once for each of the models that are in use: their clients are slow to make."""
     return resolve_model(name)
 
 

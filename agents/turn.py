@@ -11,7 +11,7 @@ from countermand.agents.admission import Admission, Admitted
 from countermand.agents.builtin import TRANSFER, Abort, HandedOver, Transfer, UndoTo
 from countermand.agents.dry_run import DryRun
 from countermand.agents.guard import Guard, Judged
-from countermand.agents.messages import answer, as_json, refusal
+from countermand.agents.messages import Messages, answer, as_json, refusal
 from countermand.agents.team import REMINDER, Agent
 from countermand.agents.think import ThinkRequest, think
 from countermand.agents.turn_input import TurnInput
@@ -23,6 +23,9 @@ from countermand.saga.types import Effect
 MAX_THOUGHTS = 40
 MAX_REFUSALS = 6
 """How often a turn may think, and how many messages it may make with calls that are refused."""
+
+MAX_BYTES = 500_000
+"""Of a turn's messages, as JSON: each model call takes them all, and a payload has 2 MB at most."""
 
 
 @dataclass
@@ -62,11 +65,13 @@ class Turn:
         """Let an agent decide what to do next, given the turn's messages behind the customer's own.
 
         Raises:
-            SagaFailed: The model could not be asked, or the turn thought too often.
+            SagaFailed: The model could not be asked, or the turn thought too often or too much.
         """
         self.thoughts += 1
         if self.thoughts > MAX_THOUGHTS:
             raise _failed(CauseKind.LIMIT, f"the turn was stopped after {MAX_THOUGHTS} model calls")
+        if len(Messages.dump_json(delta)) > MAX_BYTES:
+            raise _failed(CauseKind.LIMIT, f"the turn was stopped: its messages have over {MAX_BYTES:,} bytes")
         request = ThinkRequest(agent=name, model=self.request.team.agent(name).model or self.request.model, delta=delta)
         try:
             thought = await think(request, task_queue=self.request.model_queue)

@@ -1,8 +1,8 @@
 """A swarm on the embedded servers: agent runs a second, memory, and what chat turns feel of it.
 
 Workers are processes, as ``countermand worker`` is one; each serves chats, swarms, and the same graph without sagas
-(``plain_agent``). Swarm and plain run turn by turn in each of some rounds, so that a busy machine slows both. Chat
-turns are quotes, one after the other, first alone, and then beside a swarm that is long enough to run throughout.
+(``plain_agent``). The plain graph runs before the swarm and after it, so that a busy machine slows both. Chat turns are
+quotes, one after the other, first alone, and then beside a swarm that is long enough to run throughout.
 """
 
 import argparse
@@ -47,7 +47,8 @@ from countermand.worker import serving
 QUEUE, PLAIN_QUEUE = "bench", "bench-plain"
 ORDER = "a small environment in eu-west for ada@example.com at"
 CONCURRENCY = 32
-ROUNDS = 2
+# The plain graph's runs know nothing of each other: its rate is that of so many before, and so many after.
+PLAIN_LINES = 500
 WARM_UP = 10
 AT_QUARTER, AT_END = 0, 3
 
@@ -189,19 +190,16 @@ def _worker(name: str, folder: Path, *where: str) -> Server:
 
 
 async def rates(lines: int, workers: int) -> dict[str, float]:
-    """A swarm beside the plain graph, turn by turn; memory is that of the last swarm."""
+    """A swarm of all lines between two runs of the plain graph; memory is the swarm's."""
     async with bench(workers) as there:
         await there.swarm(WARM_UP)
         await there.plain(WARM_UP)
-        found: dict[str, list[float]] = {"swarm": [], "plain": []}
-        for turn in range(ROUNDS):
-            # Who begins changes each round: what the first does to the machine, the second feels.
-            for name in ("swarm", "plain") if turn % 2 else ("plain", "swarm"):
-                run = there.swarm if name == "swarm" else there.plain
-                found[name].append(await run(lines // ROUNDS))
-                print(f"{workers} workers, {name}: {found[name][-1]:.1f} runs a second", file=sys.stderr)
-        swarm, plain = (median(found[name]) for name in ("swarm", "plain"))
+        before = await there.plain(min(lines, PLAIN_LINES))
+        swarm = await there.swarm(lines)
         driver, *served = zip(*(there.memory[place] for place in (AT_QUARTER, AT_END)), strict=True)
+        after = await there.plain(min(lines, PLAIN_LINES))
+        plain = median([before, after])
+        print(f"{workers} workers: swarm {swarm:.1f}, plain {before:.1f} and {after:.1f} a second", file=sys.stderr)
         return {
             "swarm_per_s": swarm,
             "plain_per_s": plain,
@@ -245,7 +243,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="100 lines instead of 1,000, one worker")
-    parser.add_argument("--lines", type=int, help="so many lines, half of them in each of two rounds")
+    parser.add_argument("--lines", type=int, help="so many lines")
     parser.add_argument("--workers", type=int, nargs="*", help="so many worker processes, one row each; 1 2 4")
     parser.add_argument("--turns", type=int, default=60, help="chat turns alone and beside a swarm; 0 measures none")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")

@@ -12,7 +12,7 @@ from temporalio.worker import WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from typing_extensions import override
 
-from countermand.agents.agent_saga import AgentSaga
+from countermand.agents.agent_saga import AgentSaga, result_of_turn
 from countermand.agents.context import Contexts
 from countermand.agents.feed import step_watcher
 from countermand.agents.graph import GRAPH, build_graph
@@ -34,7 +34,7 @@ from countermand.saga.audit.log import AuditLog
 from countermand.saga.janitor import Janitor, sweep_activity
 from countermand.saga.limits import LimitsWorkflow
 from countermand.saga.recovery import RecoverySaga
-from countermand.saga.resets import undos_begun
+from countermand.saga.resets import steps_of_all_runs
 from countermand.saga.residuals import ResidualsWorkflow
 from countermand.saga.revoke import RevokeSaga
 from countermand.saga.tool import AnyTool, declared
@@ -85,10 +85,11 @@ class CountermandPlugin(SimplePlugin):
             activities=[
                 *activities_of(served, step_watcher(feed) if feed else None),
                 thinker.think,
+                result_of_turn,
                 read_page,
                 read_end,
                 sweep_activity,
-                undos_begun,
+                steps_of_all_runs,
                 *([AuditWriter(audit).append] if audit else []),
             ],
             interceptors=LangGraphPlugin(graphs={GRAPH: build_graph()}).interceptors,

@@ -1,4 +1,4 @@
-"""Approvals: a call waits until a person agrees to exactly its arguments, or does not, or nobody answers in time."""
+"""Approvals: a call waits until a person agrees to exactly this call, or does not, or nobody answers in time."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ class Answer(StrEnum):
 
 
 class ApprovalDecision(Frozen):
-    """What a person says of a request; the digest is that of the arguments that were shown."""
+    """What a person says of a request; the digest is that of the call that was shown."""
 
     id: str
     digest: str
@@ -98,7 +98,7 @@ class Approvals:
             tool=step.tool.name,
             agent=step.call.agent,
             args=step.args,
-            digest=safe_digest(step.args),
+            digest=safe_digest({"tool": step.tool.name, "args": step.args}),
             rule=rule,
             cost=cost,
             undo=undo_in_words(step.tool),
@@ -131,7 +131,9 @@ class Approvals:
         if request is None:
             raise ApplicationError(f"there is no approval {decision.id!r} to decide")
         if decision.digest != request.digest:
-            raise ApplicationError(f"{decision.id}: the call has other arguments than those that were looked at")
+            raise ApplicationError(
+                f"{decision.id}: the call has another tool or other arguments than those that were looked at"
+            )
         if (problem := _too_late(self._answers.get(decision.id))) is not None:
             raise ApplicationError(problem)
 
@@ -173,10 +175,10 @@ async def decide_approval(
         granted: Whether the call may be made.
         by: Who decided.
         reason: Why; a refusal's is told to the agent.
-        digest: Of the arguments that were looked at; those that stand now, if None.
+        digest: Of the call that was looked at; the one that stands now, if None.
 
     Raises:
-        NotApprovable: There is no such request, its arguments are others, or it is too late.
+        NotApprovable: There is no such request, it is another call, or it is too late.
     """
     saga_id = approval_id.rpartition(":")[0]
     book = await _read(client, saga_id) if saga_id else None

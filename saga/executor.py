@@ -16,7 +16,7 @@ from countermand.saga.journal import Journal
 from countermand.saga.ledger import Step
 from countermand.saga.names import RESIDUALS
 from countermand.saga.outcomes import ask_probe, find_outcome
-from countermand.saga.resets import undone_before_reset, was_reset
+from countermand.saga.resets import recorded_by_all_runs, was_reset
 from countermand.saga.residuals import ResidualsInput, ResidualsWorkflow
 from countermand.saga.state import SAGA_STATE, show_state
 from countermand.saga.tasks import uninterrupted
@@ -164,8 +164,8 @@ class Saga:
         if step.irreversible and not await self._all_done_beside(step):
             step.fail(Outcome.REFUSED, CauseKind.REFUSED, "not run, since a step beside it was not done")
             return
-        if was_reset(f"step {step.no}") and not await self._still_stand(step.no):
-            step.fail(Outcome.REFUSED, CauseKind.TERMINATED, "not run, since the steps before it do not stand")
+        if was_reset(f"step {step.no}") and not await self._goes_on(before=step.no):
+            step.fail(Outcome.REFUSED, CauseKind.TERMINATED, "not run, since what was done before the reset differs")
             return
         began = workflow.now()
         try:
@@ -195,15 +195,30 @@ class Saga:
                 await other.task
         return self._failed is None and not step.stopped and all(other.outcome is Outcome.DONE for other in beside)
 
-    async def _still_stand(self, step_no: int) -> bool:
-        """Whether what was done before a step stands: a run that was reset away may have begun to undo it."""
-        undone = await undone_before_reset(self.id)
-        for step in self.steps[: step_no - 1]:
+    async def _goes_on(self, before: int | None = None) -> bool:
+        """Whether what the runs that were reset away did agrees with this run, up to a step or to the commit.
+
+        They may have begun to undo what it takes for standing; and where it decided otherwise (a model is asked anew),
+        what they did stands beside its ledger. Then the saga can only be rolled back.
+        """
+        recorded = await recorded_by_all_runs(self.id)
+        undone = {step.no for step in recorded if step.compensation is not Compensation.NONE}
+        for step in self.steps[: None if before is None else before - 1]:
             if step.no in undone and step.may_stand and step.outcome is Outcome.DONE:
-                why = f"{step.tool.name}: undone before the workflow was reset"
-                self._failed = self._failed or Cause(kind=CauseKind.TERMINATED, step_no=step.no, message=why)
-                return False
+                return self._reset_failed(step, "undone before the workflow was reset")
+        for step in self._strays(recorded):
+            if before is None or step.no <= before:
+                return self._reset_failed(step, "done before the workflow was reset, and not decided again")
         return True
+
+    def _reset_failed(self, step: Step, why: str) -> bool:
+        cause = Cause(kind=CauseKind.TERMINATED, step_no=step.no, message=f"{step.tool.name}: {why}")
+        self._failed = self._failed or cause
+        return False
+
+    def _strays(self, recorded: list[Step]) -> list[Step]:
+        """What may stand of earlier runs' steps that this run's ledger does not have."""
+        return [step for step in recorded if step.may_stand and not any(map(step.repeats, self.steps))]
 
     async def _go_on_without(self, step: Step) -> None:
         """What follows for the saga from a call that was not done."""
@@ -243,7 +258,7 @@ class Saga:
                 step.refuse("it was never launched")
         if self.state is not SagaState.COMMITTED:
             if was_reset("commit"):
-                await self._still_stand(len(self.steps) + 1)
+                await self._goes_on()
             self._check_open()
             self._enter(SagaState.COMMITTED)
             await self._hand_over()
@@ -281,9 +296,9 @@ class Saga:
 
     async def _to_an_end(self, way: Callable[[], Coroutine[None, None, None]]) -> None:
         await way()
-        await self._hand_over()
         if self.state is SagaState.NEEDS_ATTENTION:
-            # Whoever waits for the saga is answered at once; what it left is held until a person decides it.
+            # Whoever waits for the saga is answered at once; what it left is held until a person decides it. It is held
+            # from the moment that the saga says so, whatever becomes of this workflow.
             left = tuple(step.recorded() for step in self.steps)
             # They may be held already, where this run was reset or recovers another.
             with suppress(WorkflowAlreadyStartedError):
@@ -293,6 +308,7 @@ class Saga:
                     id=f"{RESIDUALS}{self.id}",
                     parent_close_policy=workflow.ParentClosePolicy.ABANDON,
                 )
+        await self._hand_over()
 
     async def _hand_over(self) -> None:
         for step in self.steps:
@@ -301,18 +317,25 @@ class Saga:
 
     async def _roll_back(self) -> None:
         await self._stop(self.steps)
+        strays = self._strays(await recorded_by_all_runs(self.id)) if was_reset("rollback") else []
+        self.journal.taken_over(strays)
+        self.steps = sorted([*self.steps, *strays], key=lambda step: step.no)
         for step in self.steps:
             if step.irreversible and step.outcome is Outcome.UNKNOWN:
                 await ask_probe(step, may_run=True)
-        if self.pivoted:
-            # Forward only: nothing is taken back behind the pivot; a step that failed, and is not found to have landed
-            # after all, is left to a person.
-            no = self._failed.step_no if self._failed else None
-            failed = no is not None and self.steps[no - 1].outcome is not Outcome.DONE
-            unsettled = any(step.may_stand and step.outcome is Outcome.UNKNOWN for step in self.steps)
-            self._enter(SagaState.NEEDS_ATTENTION if failed or unsettled else SagaState.COMMITTED)
+        if not self.pivoted:
+            await self._undo_all()
             return
-        await self._undo_all()
+        # Forward only: nothing is taken back behind the pivot. What is not as it was to be is left to a person.
+        self._enter(SagaState.NEEDS_ATTENTION if strays or self._unfinished() else SagaState.COMMITTED)
+
+    def _unfinished(self) -> bool:
+        """Whether a bug, a step that failed, or one that is not known to have landed, keeps it from being committed."""
+        cause = self._failed
+        bug = cause is not None and cause.kind is CauseKind.BUG
+        failed = cause is not None and any(s.no == cause.step_no and s.outcome is not Outcome.DONE for s in self.steps)
+        unsettled = any(step.may_stand and step.outcome is Outcome.UNKNOWN for step in self.steps)
+        return bug or failed or unsettled
 
     async def _undo_all(self) -> None:
         self._enter(SagaState.COMPENSATING)

@@ -22,14 +22,15 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from countermand.saga.activities import HEARTBEAT_TIMEOUT, heartbeats
-from countermand.saga.names import RECOVER, beside, saga_of
-from countermand.saga.reading import all_steps, described, quoted
+from countermand.saga.ledger import Step
+from countermand.saga.names import RECOVER, RESIDUALS, beside, saga_of
+from countermand.saga.reading import all_steps, described, ended_as, quoted
 from countermand.saga.recovery import RecoveryInput, RecoverySaga
+from countermand.saga.residuals import hold, resume_residuals
 from countermand.saga.revoke import resume_revocation
-from countermand.saga.state import SAGA_STATE
 from countermand.saga.stuck import stuck_sagas
 from countermand.saga.tool import declared
-from countermand.saga.types import Frozen, SagaOptions, SagaState
+from countermand.saga.types import Cause, CauseKind, Frozen, SagaOptions, SagaState
 
 VISIBILITY_LAG = timedelta(minutes=1)
 """How late a closed workflow may show up in a listing."""
@@ -43,8 +44,6 @@ FULL_SWEEP_EVERY = 60
 
 _SCHEDULE = "janitor"
 _UNENDED = {SagaState.OPEN, SagaState.COMPENSATING}
-_HELD = {WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED}
-"""How a recovery stands that needs no other one."""
 
 
 class SweepInput(Frozen):
@@ -79,7 +78,9 @@ async def sweep(client: Client, look: SweepInput) -> Sweep:
     Errors of one saga do not stop the others; they are in ``problems``, and the next sweep tries again.
     """
     began = datetime.now(UTC)
-    query = f"SagaState IN ({', '.join(map(quoted, sorted(_UNENDED)))}) AND ExecutionStatus != 'Running'"
+    unended = f"SagaState IN ({', '.join(map(quoted, sorted(_UNENDED)))}) AND ExecutionStatus != 'Running'"
+    dropped = f"SagaState = {quoted(SagaState.NEEDS_ATTENTION)} AND ExecutionStatus IN ('Terminated', 'TimedOut')"
+    query = f"(({unended}) OR ({dropped}))"
     if look.since is not None:
         query += f" AND CloseTime >= '{look.since.isoformat()}'"
     if look.saga_id is not None:
@@ -101,17 +102,20 @@ async def recover(client: Client, saga_id: str, options: SagaOptions | None = No
     """Start one saga's recovery, if it needs one and has none; answers whether it was started.
 
     It acts only when no run of the id is running (a reset leaves a terminated run beside a live one) and the newest
-    run did not reach an end; the ledgers of all runs of the id, and of earlier recoveries, are taken together.
+    run did not reach an end; the ledgers of all runs of the id, and of earlier recoveries, are taken together. Where it
+    did, a revocation or residuals that were cut off go on, and what it left is held.
     """
-    newest = await client.get_workflow_handle(saga_id).describe()
-    if newest.status is WorkflowExecutionStatus.RUNNING:
-        return False
-    if _state(newest) not in _UNENDED:
-        return await resume_revocation(client, saga_id)
+    newest = await described(client, saga_id)
+    if newest is None:
+        return await resume_residuals(client, saga_id)
     recovery = await described(client, f"{RECOVER}{saga_id}")
-    if recovery is not None and recovery.status in _HELD:
-        # Full sweeps come by every saga that was ever lost: its histories need not be read again.
+    if WorkflowExecutionStatus.RUNNING in {newest.status, recovery.status if recovery else None}:
         return False
+    state = ended_as(newest, recovery)
+    if state not in _UNENDED:
+        # Full sweeps come by every saga that was ever lost: its histories need not be read again.
+        went_on = await resume_revocation(client, saga_id) or await resume_residuals(client, saga_id)
+        return went_on or (state is SagaState.NEEDS_ATTENTION and await _held(client, newest, options))
     steps = await all_steps(client, saga_id)
     unknown = sorted({step.tool for step in steps} - set(declared()))
     if unknown:
@@ -123,26 +127,41 @@ async def recover(client: Client, saga_id: str, options: SagaOptions | None = No
         saga_id=saga_id,
         reason=f"the saga's workflow was {status}",
         closed_as=status,
-        found=_state(newest) or SagaState.OPEN,
+        found=state or SagaState.OPEN,
         steps=tuple(steps),
         options=options or SagaOptions(),
     )
+    # One that has ended, before the saga was reset and lost once more, is followed by another.
+    ended = recovery is not None and recovery.status is WorkflowExecutionStatus.COMPLETED
+    again = WorkflowIDReusePolicy.ALLOW_DUPLICATE if ended else WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
     try:
         await client.start_workflow(
             RecoverySaga.run,
             lost,
             id=f"{RECOVER}{saga_id}",
             task_queue=newest.task_queue,
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+            id_reuse_policy=again,
         )
     except WorkflowAlreadyStartedError:
         return False
     return True
 
 
-def _state(execution: WorkflowExecutionDescription) -> SagaState | None:
-    state = execution.typed_search_attributes.get(SAGA_STATE)
-    return None if state is None else SagaState(state)
+async def _held(client: Client, lost: WorkflowExecutionDescription, options: SagaOptions | None) -> bool:
+    """Hold what a saga left that was cut off before it could; answers whether nobody did."""
+    if lost.status is WorkflowExecutionStatus.COMPLETED or await described(client, f"{RESIDUALS}{lost.id}") is not None:
+        return False
+    left = tuple(step for step in await all_steps(client, lost.id) if Step.of(step).may_stand)
+    await hold(
+        client,
+        lost.id,
+        left,
+        cause=Cause(kind=CauseKind.TERMINATED, message="the saga's workflow was cut off when it needed attention"),
+        mended=SagaState.COMPENSATED,
+        task_queue=lost.task_queue,
+        options=options or SagaOptions(),
+    )
+    return True
 
 
 async def schedule_janitor(

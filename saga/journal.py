@@ -54,7 +54,7 @@ class Journal:
         self._saga_id = saga_id
         self._kept = options.audit
         self._entries: list[Entry] = []
-        self._told: set[int] = set()
+        self._told: set[Step] = set()
 
     def decided(self, agent: str, *, model: str, prompt: str, reply: JsonValue) -> None:
         """A model answered; ``prompt`` is the digest of all that it read."""
@@ -111,8 +111,8 @@ class Journal:
 
     def came_to(self, step: Step) -> None:
         """A forward call came to its outcome; told once."""
-        if self._kept and step.no not in self._told:
-            self._told.add(step.no)
+        if self._kept and step not in self._told:
+            self._told.add(step)
             self._add(
                 OutcomeEntry(
                     **self._base("executor"),

@@ -93,6 +93,10 @@ class Step:
             and self.compensation not in {Compensation.DONE, Compensation.NOOP}
         )
 
+    def repeats(self, other: Self) -> bool:
+        """Whether it is the same call as another run's step of its number."""
+        return (self.no, self.tool.name, self.args) == (other.no, other.tool.name, other.args)
+
     def fail(self, outcome: Outcome, kind: CauseKind, message: str) -> None:
         """Record that the forward call did not answer with a result."""
         self.outcome = outcome

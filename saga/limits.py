@@ -56,14 +56,14 @@ class LimitsWorkflow:
     def __init__(self, start: LimitsInput) -> None:
         self._start = start
         self._reserved = {one.key: one for one in start.reserved}
+        self._over = datetime.combine(start.day, time(), UTC) + timedelta(days=1) + KEPT_FOR
 
     @workflow.run
     async def run(self, start: LimitsInput) -> None:
         """Serve until some time after the day."""
-        over = datetime.combine(start.day, time(), UTC) + timedelta(days=1) + KEPT_FOR
         try:
             await workflow.wait_condition(
-                workflow.info().is_continue_as_new_suggested, timeout=max(timedelta(), over - workflow.now())
+                workflow.info().is_continue_as_new_suggested, timeout=max(timedelta(), self._over - workflow.now())
             )
         except TimeoutError:
             return
@@ -98,6 +98,9 @@ class LimitsWorkflow:
         """Why there is no place, or nothing."""
         held = self.held()
         count, money, day = wanted.limit.count, wanted.limit.money, self._start.day.isoformat()
+        if workflow.now() >= self._over:
+            # What was held in it is not known any more: an approval can come that late.
+            return f"the day {day}, in whose limit it was to count, is long over: order again"
         if count is not None and len(held) >= count:
             return f"the limit of {count} orders on {day} is reached; it begins anew at midnight UTC"
         if money is None:

@@ -158,6 +158,15 @@ async def described(client: Client, workflow_id: str) -> WorkflowExecutionDescri
         raise
 
 
+def ended_as(saga: WorkflowExecutionDescription, recovery: WorkflowExecutionDescription | None) -> SagaState | None:
+    """How a saga stands by its newest run, or by the recovery that ended what that run left."""
+    last = saga
+    if recovery is not None and recovery.status is WorkflowExecutionStatus.COMPLETED:
+        last = recovery if saga.close_time is not None and saga.close_time <= recovery.start_time else saga
+    state = last.typed_search_attributes.get(SAGA_STATE)
+    return SagaState(state) if state else None
+
+
 async def _report(client: Client, workflow_id: str) -> SagaReport | None:
     """What the workflow says of the saga, or None where no worker can be asked."""
     handle = client.get_workflow_handle(workflow_id)

@@ -22,6 +22,7 @@ from countermand.saga.types import (
     JsonObject,
     ListedEffect,
     Outcome,
+    SagaOptions,
     SagaState,
     Standing,
     ToolCall,
@@ -96,7 +97,7 @@ async def reconcile(client: Client) -> Reconciliation:
     return Reconciliation(began=began, effects=len(effects), sagas=len(accounts), findings=tuple(findings))
 
 
-async def mend(client: Client, found: Reconciliation, *, task_queue: str) -> Mended:
+async def mend(client: Client, found: Reconciliation, *, task_queue: str, options: SagaOptions | None = None) -> Mended:
     """Start the recovery of sagas that closed without an end; hold as residuals what else stands and should not.
 
     An effect whose saga has no history is held too, never undone by itself: when retention has ended, a good order
@@ -109,7 +110,7 @@ async def mend(client: Client, found: Reconciliation, *, task_queue: str) -> Men
     for saga_id in sorted({one.saga_id for one in wrong if one.saga_id is not None}):
         account = await read_account(client, saga_id)
         if account is not None and account.state in _UNENDED:
-            if await recover(client, saga_id):
+            if await recover(client, saga_id, options):
                 recovered.append(saga_id)
             continue
         mine = [one for one in wrong if one.saga_id == saga_id]
@@ -117,7 +118,8 @@ async def mend(client: Client, found: Reconciliation, *, task_queue: str) -> Men
         queue = account.task_queue if account else task_queue
         cause = Cause(kind=CauseKind.UNKNOWN, message=f"reconciled: {mine[0].detail}")
         mended = SagaState.COMMITTED if account and account.state is SagaState.COMMITTED else SagaState.COMPENSATED
-        await hold(client, saga_id, steps, cause=cause, mended=mended, task_queue=queue)
+        how = options or SagaOptions()
+        await hold(client, saga_id, steps, cause=cause, mended=mended, task_queue=queue, options=how)
         held.append(saga_id)
     return Mended(recovered=tuple(recovered), held=tuple(held), by_hand=tuple(by_hand))
 
@@ -233,5 +235,12 @@ def _reopened(finding: Finding, account: SagaAccount | None) -> RecordedStep:
             tool=finding.tool, call=call, args=finding.args, outcome=Outcome.UNKNOWN, message=finding.detail
         )
     failed_undo = found[0].undo_ended if finding.kind is FindingKind.LATE_FAILURE else None
-    changes = {"compensation": Compensation.NONE, "failed_undo": failed_undo, "message": finding.detail}
+    # Whatever its saga was told: it stands.
+    outcome = Outcome.UNKNOWN if found[0].outcome is Outcome.REFUSED else found[0].outcome
+    changes = {
+        "outcome": outcome,
+        "compensation": Compensation.NONE,
+        "failed_undo": failed_undo,
+        "message": finding.detail,
+    }
     return found[0].model_copy(update=changes)

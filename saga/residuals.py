@@ -1,11 +1,15 @@
 """Residuals: what could not be undone is held by a workflow of its own until an operator has decided each piece."""
 
 import asyncio
+import uuid
 from enum import StrEnum
 
 from pydantic import Field
 from temporalio import workflow
-from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowUpdateFailedError
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -16,6 +20,7 @@ from countermand.saga.journal import Journal
 from countermand.saga.ledger import Step
 from countermand.saga.names import RESIDUALS
 from countermand.saga.state import show_state
+from countermand.saga.tasks import uninterrupted
 from countermand.saga.types import (
     ID_PATTERN,
     Cause,
@@ -93,15 +98,23 @@ class ResidualsWorkflow:
 
     @workflow.run
     async def run(self, left: ResidualsInput) -> ResidualsReport:
-        """Wait until every residual is decided."""
-        show_state(left.options, self._state)
-        await workflow.wait_condition(lambda: not self._open())
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        if not self._given_up:
-            self._state = left.mended
-            show_state(left.options, self._state)
-        await self._journal.close(self.report().saga)
+        """Wait until every residual is decided; a cancel decides nothing."""
+        await uninterrupted(asyncio.create_task(self._hold(left)))
         return self.report()
+
+    async def _hold(self, left: ResidualsInput) -> None:
+        while True:
+            self._state = SagaState.NEEDS_ATTENTION
+            show_state(left.options, self._state)
+            await workflow.wait_condition(lambda: not self._open())
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            if not self._given_up:
+                self._state = left.mended
+                show_state(left.options, self._state)
+            # More may be found while this is handed over.
+            await self._journal.close(self.report().saga)
+            if not self._open():
+                return
 
     @workflow.update
     async def decide(self, decision: Decision) -> Decided:
@@ -180,11 +193,12 @@ async def hold(
     cause: Cause,
     mended: SagaState,
     task_queue: str,
+    options: SagaOptions,
 ) -> None:
     """Hold steps of a saga as residuals, beside those that are held already."""
     await client.start_workflow(
         ResidualsWorkflow.run,
-        ResidualsInput(saga_id=saga_id, cause=cause, steps=found, mended=mended),
+        ResidualsInput(saga_id=saga_id, cause=cause, steps=found, mended=mended, options=options),
         id=f"{RESIDUALS}{saga_id}",
         task_queue=task_queue,
         start_signal="reopen",
@@ -198,6 +212,7 @@ async def decide(client: Client, saga_id: str, decision: Decision) -> Decided:
     Raises:
         NoSuchResidual: There is nothing to decide there, or not so.
     """
+    await resume_residuals(client, saga_id)
     handle = client.get_workflow_handle_for(ResidualsWorkflow.run, f"{RESIDUALS}{saga_id}")
     try:
         return await handle.execute_update(ResidualsWorkflow.decide, decision)
@@ -211,6 +226,39 @@ async def decide(client: Client, saga_id: str, decision: Decision) -> Decided:
         if not settled:
             raise NoSuchResidual(f"saga {saga_id!r} has no residuals to decide") from error
         return settled[-1]
+
+
+async def resume_residuals(client: Client, saga_id: str) -> bool:
+    """Let residuals go on from where they stood, whose workflow was terminated or timed out; answers whether they were.
+
+    Raises:
+        NoSuchResidual: They had not begun to be held: there is nothing to go on from.
+    """
+    handle = client.get_workflow_handle(f"{RESIDUALS}{saga_id}")
+    try:
+        held = await handle.describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return False
+        raise
+    if held.status not in {WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.TIMED_OUT}:
+        return False
+    history = await handle.fetch_history()
+    done = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+    tasks = [event.event_id for event in history.events if event.event_type == done]
+    if not tasks:
+        raise NoSuchResidual(f"what {saga_id} left was let go before it was held: 'countermand reconcile' finds it")
+    await client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=held.id, run_id=held.run_id),
+            reason="residuals are held until a person has decided them, but their workflow was cut off",
+            workflow_task_finish_event_id=tasks[-1],
+            # The run's: two that come at once reset it once.
+            request_id=str(uuid.uuid5(uuid.UUID(held.run_id), "resumed")),
+        )
+    )
+    return True
 
 
 async def _closed_report(client: Client, saga_id: str) -> ResidualsReport | None:

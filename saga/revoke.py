@@ -11,9 +11,8 @@ from countermand.saga.errors import CountermandError
 from countermand.saga.executor import Saga
 from countermand.saga.history import RecordedStep
 from countermand.saga.ledger import Step
-from countermand.saga.names import AUDIT, REVOKE
-from countermand.saga.reading import all_steps, described
-from countermand.saga.state import SAGA_STATE
+from countermand.saga.names import AUDIT, RECOVER, REVOKE
+from countermand.saga.reading import all_steps, described, ended_as
 from countermand.saga.types import Cause, CauseKind, Effect, Frozen, SagaOptions, SagaReport, SagaState
 
 
@@ -131,15 +130,12 @@ async def _start(client: Client, wanted: RevokeInput) -> bool:
 
 async def _committed(client: Client, saga_id: str) -> list[RecordedStep]:
     """The steps of a committed saga that had effects."""
-    try:
-        execution = await client.get_workflow_handle(saga_id).describe()
-    except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND:
-            raise NotRevocable(f"there is no saga {saga_id!r}") from error
-        raise
-    state = execution.typed_search_attributes.get(SAGA_STATE)
-    if execution.status is WorkflowExecutionStatus.RUNNING:
+    saga, recovery = await described(client, saga_id), await described(client, f"{RECOVER}{saga_id}")
+    if saga is None:
+        raise NotRevocable(f"there is no saga {saga_id!r}")
+    if WorkflowExecutionStatus.RUNNING in {saga.status, recovery.status if recovery else None}:
         raise NotRevocable(f"saga {saga_id!r} is still running: cancel it instead")
+    state = ended_as(saga, recovery)
     if state != SagaState.COMMITTED:
         raise NotRevocable(f"saga {saga_id!r} is {state}: only a committed saga can be revoked")
     steps = [step for step in await all_steps(client, saga_id) if Step.of(step).tool.effect is not Effect.READ]

@@ -200,13 +200,13 @@ class Residual(Frozen):
 
 
 class ApprovalRequest(Frozen):
-    """A call that waits for a person. It is bound to its exact arguments by their ``digest``."""
+    """A call that waits for a person. It is bound to exactly this call by its ``digest``."""
 
     id: str = Field(description="The step's key.")
     tool: str
     agent: str | None
     args: JsonObject
-    digest: str = Field(description="sha256: of the arguments' RFC 8785 JSON.")
+    digest: str = Field(description="sha256: of the tool's name and the arguments, as RFC 8785 JSON.")
     rule: str = Field(description="The guard's rule that asks.")
     cost: Money | None
     undo: str = Field(description="What undoing the call would do, in words.")

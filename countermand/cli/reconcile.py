@@ -10,7 +10,7 @@ from countermand.client import connect
 from countermand.embedded import connected
 from countermand.saga.reconcile import Mended, Reconciliation, mend
 from countermand.saga.reconcile import reconcile as compare
-from countermand.saga.types import JsonObject, in_major_units
+from countermand.saga.types import JsonObject, SagaOptions, in_major_units
 from countermand.settings import Settings
 from countermand.tools.client import providers_at
 from countermand.tools.registry import load_tools
@@ -38,7 +38,9 @@ async def _reconcile(
         client = await connect(endpoints)
         async with providers_at(endpoints.world_url):
             found = await compare(client)
-        mended = await mend(client, found, task_queue=endpoints.task_queue) if mending else None
+        mended = None
+        if mending:
+            mended = await mend(client, found, task_queue=endpoints.task_queue, options=SagaOptions(audit=True))
     if json_output:
         whole: JsonObject = found.model_dump(mode="json")
         say_json({**whole, "mended": mended.model_dump(mode="json") if mended else None})

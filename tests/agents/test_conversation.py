@@ -1,7 +1,9 @@
+import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolCall
+from pydantic import BaseModel
 
 from countermand.agents.conversation import MAX_CONVERSATION_BYTES, bounded, by_reference, instructions_of, opening
-from countermand.agents.messages import Messages, as_json, from_json
+from countermand.agents.messages import MAX_ANSWER, Messages, answer, as_json, from_json
 from countermand.agents.team import FOUR_AGENTS, REMINDER
 
 LONG = "x" * (MAX_CONVERSATION_BYTES // 3)
@@ -30,6 +32,25 @@ def test_the_oldest_whole_turns_go_first_and_the_instructions_stay() -> None:
 
 def test_the_last_turn_stays_however_long_it_is() -> None:
     assert bounded([*turn("first"), *turn("last", 4 * LONG)]) == turn("last", 4 * LONG)
+
+
+class Inbox(BaseModel):
+    """What a tool may answer with."""
+
+    mails: list[str]
+
+
+@pytest.mark.parametrize("mails", [["short", "ж" * 90_000], ["x" * 9_000] * 10], ids=["one is long", "all are"])
+def test_an_answer_that_is_too_long_is_told_as_far_as_it_fits(mails: list[str]) -> None:
+    call = ToolCall(name="read_mail", args={}, id="1")
+
+    told = answer(call, Inbox(mails=mails)).text
+
+    assert len(told) <= MAX_ANSWER
+    for whole, kept in zip(mails, Inbox.model_validate_json(told).mails, strict=True):
+        beginning, _, note = kept.partition(" ... ")
+        assert whole.startswith(beginning)
+        assert note == ("" if beginning == whole else f"(cut: it had {len(whole):,} characters)")
 
 
 def test_instructions_by_reference_are_found_in_the_context() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -52,6 +52,18 @@ async def test_an_order_beyond_a_limit_is_not_placed_and_says_why(
     assert why in result.text
     assert any(verdict.rule.startswith("limit.") and verdict.verdict == "refused" for verdict in result.verdicts)
     assert await saga_env.world.standing() == []
+
+
+async def test_an_order_whose_approval_comes_long_after_its_day_is_not_counted_in_an_empty_one(
+    saga_env: SagaEnv,
+) -> None:
+    long_ago = LimitsInput(tenant=saga_env.task_queue, day=datetime.now(UTC).date() - timedelta(days=4))
+    wanted = Reservation(key="late:1", price=Money(amount=1, currency="usd"), limit=Limit(count=10))
+
+    made = await reserve(saga_env.client, long_ago, wanted, task_queue=saga_env.task_queue)
+
+    assert made.place is Place.FULL
+    assert "is long over: order again" in made.reason
 
 
 async def test_an_order_within_its_limits_is_placed(saga_env: SagaEnv) -> None:

@@ -1,12 +1,15 @@
 """A swarm against the world's own ledger: faults, losses, and what its operator asks of it."""
 
+import asyncio
 import uuid
 from collections import Counter
 from contextlib import aclosing
 from dataclasses import dataclass
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, Interceptor, OutboundInterceptor, QueryWorkflowInput
+from temporalio.service import RPCError
+from typing_extensions import override
 
 from countermand.agents import swarms
 from countermand.agents.agent_saga import AgentSaga, TurnResult
@@ -217,22 +220,74 @@ async def test_a_swarm_pauses_itself_after_enough_failures_and_goes_on_when_it_i
     assert status.states == {SagaState.COMPENSATED: 4, SagaState.COMMITTED: 6}
 
 
+async def _rests(swarm: Batch) -> bool:
+    return not (await swarm.status()).running
+
+
 async def test_a_paused_swarm_ends_what_runs_and_starts_nothing(saga_env: SagaEnv) -> None:
     swarm = batch(saga_env, orders(12), concurrency=2)
     await swarm.begin()
     await swarm.until_ended(2)
     await swarms.pause(saga_env.client, swarm.id)
 
-    async def rests() -> bool:
-        return not (await swarm.status()).running
-
-    await until(rests)
+    await until(lambda: _rests(swarm))
     status = await swarm.status()
     assert status.paused
     assert 2 <= status.ended < 12
     await swarm.go_on()
     status, _ = await swarm.watched()
     assert status.states == {SagaState.COMMITTED: 12}
+
+
+class Silences(Interceptor):
+    """Counts the queries that nobody answered."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @override
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        return _Counting(next, self)
+
+
+class _Counting(OutboundInterceptor):
+    def __init__(self, after: OutboundInterceptor, silences: Silences) -> None:
+        super().__init__(after)
+        self._silences = silences
+
+    @override
+    async def query_workflow(self, input: QueryWorkflowInput) -> object:
+        try:
+            return await super().query_workflow(input)
+        except RPCError:
+            self._silences.count += 1
+            raise
+
+
+async def test_a_driver_waits_for_a_swarm_whose_worker_is_replaced(
+    temporal_local: Client, world: WorldUnderTest
+) -> None:
+    silences = Silences()
+    config = temporal_local.config()
+    config["interceptors"] = [silences]
+    client = Client(**config)
+    env = SagaEnv(client=client, task_queue=f"replaced-{uuid.uuid4().hex[:12]}", world=world)
+    swarm = batch(env, orders(2))
+
+    async def unanswered() -> bool:
+        return silences.count > 0
+
+    async with providers_at(world.url):
+        async with build_worker(client, task_queue=env.task_queue):
+            await swarm.begin()
+            await swarms.pause(client, swarm.id)
+            await until(lambda: _rests(swarm))
+        going_on = asyncio.create_task(swarm.go_on())
+        await until(unanswered, deadline=ENOUGH)
+        async with build_worker(client, task_queue=env.task_queue):
+            assert await going_on
+            status, _ = await swarm.watched()
+    assert status.states == {SagaState.COMMITTED: 2}
 
 
 async def test_a_cancelled_swarm_waits_for_rollbacks_and_can_go_on(saga_env: SagaEnv) -> None:

@@ -143,6 +143,19 @@ async def test_what_a_customer_wrote_is_told(saga_env: SagaEnv) -> None:
     assert await saga_env.world.ledger() == []
 
 
+async def test_a_turn_that_reads_without_end_is_stopped_before_it_is_too_long(
+    saga_env: SagaEnv, script: Callable[..., str]
+) -> None:
+    await saga_env.world.seed(letters=[{"sender": "ada@example.com", "subject": "Hello", "body": "x" * 19_000}])
+    read: tuple[str, JsonObject] = ("read_mail", {"sender": "ada@example.com"})
+    reads = calls(*[read] * 16)
+    result = await saga_env.chat(team=CLERK, model=script(*[reads] * 39, BYE)).say("read it again and again")
+
+    assert result.saga.cause is not None
+    assert "messages have over 500,000 bytes" in result.saga.cause.message
+    assert await saga_env.world.ledger() == []
+
+
 @pytest.mark.parametrize(
     ("stage", "asks"),
     [

@@ -1,6 +1,7 @@
 """Sagas whose decisions and effects go to an audit log, on real servers."""
 
 from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from countermand.saga.audit.verify import reconcile, verify
 from countermand.saga.janitor import recover
 from countermand.saga.names import RECOVER, RESIDUALS
 from countermand.saga.reading import final_states
+from countermand.saga.reconcile import Finding, FindingKind, Reconciliation, mend
 from countermand.saga.residuals import Choice, Decision, decide
 from countermand.saga.revoke import revoke
 from countermand.testing.env import SagaEnv
@@ -164,6 +166,40 @@ async def test_an_operators_decision_and_a_revocation_are_in_the_log_with_who_de
         "operator:grace"
     ]
     assert [entry.actor for entry in revoked if entry.kind == "revoke"] == ["operator:grace"]
+    assert_verified(folder)
+
+
+async def test_what_reconcile_leaves_to_an_operator_is_in_the_log(audited: SagaEnv, folder: Path) -> None:
+    placed = await audited.run_plan(*ORDER_PLAN)
+    cluster = (await audited.world.state()).cloud.clusters[0]
+    stray = f"{placed.id}:77"
+    await audited.world.call("cloud.create_load_balancer", stray, cluster_id=cluster.id)
+    orphan = Finding(
+        kind=FindingKind.ORPHAN,
+        tool="create_load_balancer",
+        key=stray,
+        saga_id=placed.id,
+        step_no=77,
+        id=None,
+        amount=None,
+        currency=None,
+        args={"cluster_id": cluster.id},
+        detail="no such step",
+    )
+    found = Reconciliation(began=datetime.now(UTC), effects=1, sagas=1, findings=(orphan,))
+
+    await mend(audited.client, found, task_queue=audited.task_queue, options=audited.options)
+    await decide(audited.client, placed.id, Decision(step_no=77, choice=Choice.RETRY, by="grace"))
+    await audited.client.get_workflow_handle(f"{RESIDUALS}{placed.id}").result()
+
+    async def logged() -> bool:
+        decisions = [entry for entry in entries_of(folder, placed.id) if entry.kind == "residual"]
+        return [(entry.actor, entry.decision) for entry in decisions] == [
+            ("executor", "left"),
+            ("operator:grace", "retry"),
+        ]
+
+    await until(logged)
     assert_verified(folder)
 
 

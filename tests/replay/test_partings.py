@@ -49,7 +49,7 @@ CHANGES = {
         by='step.result = {} if step.tool.name == "send_confirmation" else '
         "await call_forward(step, max_attempts=self._options.max_attempts)",
         command="(send_confirmation)",
-        says="the code asks for the workflow's result in its place",
+        says="the code asks for child workflow residuals/golden-committed (ResidualsWorkflow) in its place",
     ),
 }
 

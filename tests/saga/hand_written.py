@@ -1,6 +1,7 @@
 """Hand-written workflows, and what their authors got wrong."""
 
 import asyncio
+from datetime import timedelta
 from typing import NoReturn
 
 from temporalio import workflow
@@ -8,7 +9,7 @@ from temporalio import workflow
 from countermand.saga import Saga, SagaReport, SagaRolledBack, transaction
 
 with workflow.unsafe.imports_passed_through():
-    from tests.saga.troubled import Effort, hold_money, hold_stock
+    from tests.saga.troubled import Effort, hold_money, hold_stock, send_note
 
 OK = Effort()
 
@@ -25,6 +26,36 @@ class HasABug:
                 raise KeyError("colour")
         except SagaRolledBack as error:
             return error.report
+
+
+@workflow.defn
+class HasABugBehindThePivot:
+    """Raises what is not Temporal's own when its mail is out."""
+
+    @workflow.run
+    async def run(self) -> SagaReport:
+        try:
+            async with transaction() as saga:
+                await saga.run(hold_money, OK)
+                await saga.run(send_note, OK)
+                raise KeyError("colour")
+        except SagaRolledBack as error:
+            return error.report
+
+
+@workflow.defn
+class WaitsForItsOwnActivity:
+    """Has an activity of its own within its transaction, which nobody takes up."""
+
+    @workflow.run
+    async def run(self) -> SagaReport:
+        try:
+            async with transaction() as saga:
+                await saga.run(hold_money, OK)
+                await workflow.execute_activity("nobody's", schedule_to_close_timeout=timedelta(hours=1))
+        except SagaRolledBack as error:
+            return error.report
+        raise AssertionError("the activity ended")
 
 
 @workflow.defn
@@ -119,6 +150,8 @@ class UndoesBesideAFailure:
 
 WORKFLOWS = [
     HasABug,
+    HasABugBehindThePivot,
+    WaitsForItsOwnActivity,
     LetsItPass,
     ContinuesAsNew,
     HasTwoTransactions,

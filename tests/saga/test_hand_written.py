@@ -4,8 +4,9 @@ import pytest
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from countermand.saga import CauseKind, SagaState
+from countermand.saga import Cause, CauseKind, SagaReport, SagaState
 from countermand.saga.types import Outcome
+from countermand.testing.waiting import until
 from tests.saga.hand_written import (
     ContinuesAsNew,
     HasABug,
@@ -13,6 +14,7 @@ from tests.saga.hand_written import (
     HasTwoTransactions,
     LaunchesOneOfTwo,
     LetsItPass,
+    WaitsForItsOwnActivity,
 )
 from tests.saga.stage import Stage
 
@@ -63,6 +65,22 @@ async def test_a_step_that_was_never_launched_has_no_effect_and_counts_as_refuse
     assert played.report.state is (SagaState.COMMITTED if commits else SagaState.COMPENSATED)
     assert played.report.steps[1].outcome is Outcome.REFUSED
     assert "2 do begins" not in played.reached
+
+
+async def test_a_cancel_that_comes_back_as_the_error_of_an_activity_of_its_own_is_no_bug(stage: Stage) -> None:
+    handle = await stage.start(WaitsForItsOwnActivity)
+
+    async def waits() -> bool:
+        pending = (await handle.describe()).raw_description.pending_activities
+        return any(one.activity_type.name == "nobody's" for one in pending)
+
+    await until(waits)
+    await handle.cancel(reason="changed my mind")
+    report = SagaReport.model_validate(await handle.result())
+
+    assert (report.state, report.cancelled) == (SagaState.COMPENSATED, True)
+    assert report.cause == Cause(kind=CauseKind.CANCELLED, message="changed my mind")
+    assert await stage.world.standing() == []
 
 
 async def test_a_time_out_around_a_transaction_rolls_it_back(stage: Stage) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from countermand.saga import SagaState
+from tests.saga.hand_written import HasABugBehindThePivot
 from tests.saga.scripted import UndoTo
 from tests.saga.stage import Stage, call
 
@@ -81,6 +82,14 @@ async def test_two_mails_side_by_side_go_out_one_after_the_other(stage: Stage) -
 
     assert played.report.state is SagaState.COMMITTED
     assert played.reached[-5:] == ["1 do begins", "1 do ends", "2 do begins", "2 do ends", "ended"]
+
+
+async def test_a_bug_behind_the_pivot_undoes_nothing_and_needs_attention(stage: Stage) -> None:
+    played = await stage.play_workflow(HasABugBehindThePivot)
+
+    assert played.report.state is SagaState.NEEDS_ATTENTION
+    assert [residual.step_no for residual in played.report.residuals] == [1, 2]
+    assert played.undone == []
 
 
 async def test_there_is_no_way_back_to_before_the_pivot(stage: Stage) -> None:

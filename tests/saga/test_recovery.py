@@ -12,6 +12,7 @@ from countermand.saga.recovery import RecoverySaga
 from countermand.testing.env import SagaEnv
 from countermand.testing.waiting import until
 from tests.saga.orders import EFFECTS, ORDER_PLAN, standing_kinds
+from tests.saga.resetting import reset, reset_points
 
 Handle = WorkflowHandle[PlannedSaga, SagaReport]
 
@@ -104,6 +105,25 @@ async def test_a_recovery_that_is_terminated_is_recovered(saga_env: SagaEnv) -> 
     operations = await saga_env.world.done()
     assert len(operations) == len(set(zip(operations, range(len(operations)), strict=True)))
     assert operations.count("cloud.terminate_cluster") == 1
+
+
+async def test_a_saga_that_is_reset_after_its_recovery_and_lost_again_is_recovered_again(saga_env: SagaEnv) -> None:
+    handle = await terminated_at(saga_env, "dns.register")
+    assert await recover(saga_env.client, handle.id)
+    await recovered(saga_env, handle.id)
+    assert not await recover(saga_env.client, handle.id)
+    points, run_id = await reset_points(saga_env.client, handle.id)
+    fault = await saga_env.world.fault("inventory.quote", "hang")
+    await reset(saga_env.client, handle.id, run_id, points[0])
+    await until(lambda: saga_env.world.fired(fault))
+    await saga_env.client.get_workflow_handle(handle.id).terminate("again")
+    await saga_env.world.clear_faults()
+
+    assert await recover(saga_env.client, handle.id)
+
+    assert (await recovered(saga_env, handle.id)).state is SagaState.COMPENSATED
+    assert await saga_env.world.standing() == []
+    assert not await recover(saga_env.client, handle.id)
 
 
 async def test_a_saga_that_times_out_is_recovered(saga_env: SagaEnv) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -10,12 +11,14 @@ from temporalio.service import RPCError
 
 from countermand.saga import Plan, PlannedSaga, PlannedStep, SagaReport, SagaState
 from countermand.saga.janitor import SweepInput, recover, sweep
-from countermand.saga.names import RECOVER
+from countermand.saga.names import RECOVER, RESIDUALS
+from countermand.saga.reading import described
 from countermand.saga.recovery import RecoverySaga
+from countermand.saga.residuals import ResidualsWorkflow
 from countermand.saga.types import Outcome
 from countermand.testing.env import SagaEnv
 from countermand.testing.waiting import until
-from tests.saga.orders import AUTHORIZE, CAPTURE, EFFECTS, QUOTE, order_plan
+from tests.saga.orders import AUTHORIZE, CAPTURE, EFFECTS, QUOTE, ROUTE, order_plan
 from tests.saga.resetting import reset, reset_points
 
 Handle = WorkflowHandle[PlannedSaga, SagaReport]
@@ -120,6 +123,34 @@ async def test_terminated_after_any_event_it_ends_net_zero_or_committed(
 
     indexes = range(first, last + 1, 1 if full else 9)
     await judge(saga_env, await asyncio.gather(*(tried(index) for index in indexes)))
+
+
+async def test_what_could_not_be_undone_is_held_wherever_the_workflow_is_terminated(
+    saga_env: SagaEnv, full: bool
+) -> None:
+    await saga_env.world.fault("payments.capture", "decline")
+    await saga_env.world.fault("dns.unregister", "http_503")
+    whole = await begin_committed(saga_env)
+    assert (await whole.result()).state is SagaState.NEEDS_ATTENTION
+    last = len((await whole.fetch_history()).events)
+
+    async def lost_after(index: int) -> None:
+        handle = await begin_committed(saga_env)
+        await events_reached(handle, index)
+        # Where it was closed by then, there is nothing to terminate.
+        with suppress(RPCError):
+            await handle.terminate(f"after event {index}")
+        await recover(saga_env.client, handle.id)
+
+        async def held() -> bool:
+            return await described(saga_env.client, f"{RESIDUALS}{handle.id}") is not None
+
+        await until(held, deadline=60)
+        residuals = saga_env.client.get_workflow_handle_for(ResidualsWorkflow.run, f"{RESIDUALS}{handle.id}")
+        report = (await residuals.query(ResidualsWorkflow.report)).saga
+        assert [residual.step_no for residual in report.residuals] == [ROUTE]
+
+    await asyncio.gather(*(lost_after(index) for index in range(last - 12, last + 1, 1 if full else 4)))
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,14 @@ import asyncio
 import pytest
 
 from countermand.saga import SagaReport, SagaState
+from countermand.saga.janitor import SweepInput, recover, sweep
+from countermand.saga.names import RESIDUALS
 from countermand.saga.reading import read_saga
-from countermand.saga.residuals import Choice, Decision, NoSuchResidual, decide
+from countermand.saga.residuals import Choice, Decision, NoSuchResidual, ResidualsWorkflow, decide
 from countermand.saga.types import Compensation
 from countermand.testing.env import SagaEnv
-from tests.saga.orders import ORDER_PLAN, ROUTE, standing_kinds
+from countermand.testing.waiting import until
+from tests.saga.orders import AUTHORIZE, ORDER_PLAN, ROUTE, standing_kinds
 
 
 async def left_route(env: SagaEnv) -> SagaReport:
@@ -68,6 +71,51 @@ async def test_giving_up_needs_a_reason_and_leaves_the_saga_in_need_of_attention
     detail = await read_saga(saga_env.client, report.id)
     assert detail.state is SagaState.NEEDS_ATTENTION
     assert [residual.step_no for residual in detail.residuals] == [ROUTE]
+
+
+async def left_route_and_hold(env: SagaEnv) -> SagaReport:
+    """As ``left_route``, while the hold on the card can't be undone either."""
+    await env.world.fault("payments.void", "http_503")
+    return await left_route(env)
+
+
+async def test_residuals_whose_workflow_is_terminated_are_held_on_with_what_was_decided(saga_env: SagaEnv) -> None:
+    report = await left_route_and_hold(saga_env)
+    await decide(saga_env.client, report.id, decision(Choice.GIVE_UP, "the zone was sold"))
+    held = saga_env.client.get_workflow_handle_for(ResidualsWorkflow.run, f"{RESIDUALS}{report.id}")
+    await held.terminate("to clear up")
+
+    async def swept() -> bool:
+        return report.id in (await sweep(saga_env.client, SweepInput(saga_id=report.id))).recovered
+
+    await until(swept)
+    assert not await recover(saga_env.client, report.id)
+
+    await saga_env.world.clear_faults()
+    hold = Decision(step_no=AUTHORIZE, choice=Choice.RETRY, by="grace")
+    assert (await decide(saga_env.client, report.id, hold)).settled
+    assert [one.decision.step_no for one in (await held.result()).decisions] == [ROUTE, AUTHORIZE]
+    assert await standing_kinds(saga_env) == ["route"]
+
+
+async def test_a_decision_about_residuals_whose_workflow_was_terminated_is_taken(saga_env: SagaEnv) -> None:
+    report = await left_route(saga_env)
+    await saga_env.client.get_workflow_handle(f"{RESIDUALS}{report.id}").terminate("to clear up")
+    await saga_env.world.clear_faults()
+
+    assert (await decide(saga_env.client, report.id, decision(Choice.RETRY))).settled
+    assert await saga_env.world.standing() == []
+
+
+async def test_a_cancel_does_not_let_residuals_go(saga_env: SagaEnv) -> None:
+    report = await left_route(saga_env)
+    held = saga_env.client.get_workflow_handle_for(ResidualsWorkflow.run, f"{RESIDUALS}{report.id}")
+    await held.cancel()
+    await saga_env.world.clear_faults()
+
+    assert (await decide(saga_env.client, report.id, decision(Choice.RETRY))).settled
+    assert (await held.result()).saga.state is SagaState.COMPENSATED
+    assert await saga_env.world.standing() == []
 
 
 async def test_a_step_that_left_nothing_has_nothing_to_decide(saga_env: SagaEnv) -> None:
