@@ -40,6 +40,7 @@ from countermand.saga import SagaOptions, SagaState
 from countermand.saga.audit.keys import create_development_key
 from countermand.saga.audit.log import AuditLog
 from countermand.settings import Settings
+from countermand.testing.worlds import WorldUnderTest
 from countermand.tools.client import providers_at
 from countermand.tools.registry import load_tools
 from countermand.worker import serving
@@ -50,6 +51,7 @@ CONCURRENCY = 32
 # The plain graph's runs know nothing of each other: its rate is that of so many before, and so many after.
 PLAIN_LINES = 500
 WARM_UP = 10
+STOCK = 1_000_000
 AT_QUARTER, AT_END = 0, 3
 
 
@@ -172,6 +174,8 @@ async def bench(workers: int, *, apart: bool = False) -> AsyncGenerator[Bench]:
             for queues in kinds
         ]
         await stack.enter_async_context(running(*serving))
+        # Nothing may be sold out.
+        await WorldUnderTest(endpoints.world_url).seed(stock={"small": STOCK})
         client = await Client.connect(
             endpoints.temporal_host, namespace=endpoints.namespace, plugins=[CountermandPlugin()]
         )
