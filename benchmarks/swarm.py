@@ -87,7 +87,7 @@ class Bench:
         batch = await self.begin(count)
         status = None
         async for status, _ in swarms.watch(self.client, batch):
-            self._weigh(status.ended / count)
+            self._weigh(status.ended, count, perf_counter() - began)
         if status is None or status.states != {SagaState.COMMITTED: count}:
             raise RuntimeError(f"not all lines committed: {status}")
         return count / (perf_counter() - began)
@@ -138,12 +138,14 @@ class Bench:
             times.append((perf_counter() - began) * 1000)
         return times
 
-    def _weigh(self, done: float) -> None:
-        """Note the resident memory of driver and workers, at a quarter of the way and at its end."""
-        place = int(done * 4) - 1
+    def _weigh(self, ended: int, count: int, seconds: float) -> None:
+        """Note and tell the resident memory of driver and workers, at each quarter of the way."""
+        place = ended * 4 // count - 1
         if place >= 0 and (place == AT_END or place not in self.memory):
             pids = [worker.process.pid for worker in self.workers if worker.process]
             self.memory[place] = [_resident_mb(os.getpid()), *map(_resident_mb, pids)]
+            memory = ", ".join(f"{mb:.0f}" for mb in self.memory[place])
+            print(f"{ended:,} lines: {ended / seconds:.1f} a second; driver and workers {memory} MB", file=sys.stderr)
 
 
 def _order(number: int) -> str:
