@@ -51,7 +51,7 @@ CONCURRENCY = 32
 # The plain graph's runs know nothing of each other: its rate is that of so many before, and so many after.
 PLAIN_LINES = 500
 WARM_UP = 10
-STOCK = 1_000_000
+CLUSTER_QUOTA = 1_000_000
 AT_QUARTER, AT_END = 0, 3
 
 
@@ -176,8 +176,8 @@ async def bench(workers: int, *, apart: bool = False) -> AsyncGenerator[Bench]:
             for queues in kinds
         ]
         await stack.enter_async_context(running(*serving))
-        # Nothing may be sold out.
-        await WorldUnderTest(endpoints.world_url).seed(stock={"small": STOCK})
+        # The region may not be full before the batch is through.
+        await WorldUnderTest(endpoints.world_url).seed(cluster_quota=CLUSTER_QUOTA)
         client = await Client.connect(
             endpoints.temporal_host, namespace=endpoints.namespace, plugins=[CountermandPlugin()]
         )
